@@ -1,0 +1,169 @@
+"""A blob's value and its summary.
+
+A blob is not always a tensor: a mask that an operator never wrote, a mutex, a database cursor, an
+Int8 tensor with scale and zero point, strings.  `kind` says which, so that text such as
+"mask, a C++ native class of type nullptr (uninitialized)." is never taken for a value.
+"""
+from dataclasses import asdict, dataclass
+from typing import Any, Dict, Optional, Tuple
+
+import numpy as np
+
+__all__ = ["INT8", "MISSING", "OTHER", "STRING", "TENSOR", "UNINITIALISED", "UNREADABLE", "Blob",
+           "BlobSummary", "summarize"]
+
+TENSOR = "tensor"
+INT8 = "int8"
+STRING = "string"
+UNINITIALISED = "uninitialised"
+OTHER = "other"            # a mutex, a database, a counter: no array
+MISSING = "missing"        # not in the workspace
+UNREADABLE = "unreadable"  # a tensor whose shape no memory could hold
+
+CHUNK = 1 << 16
+
+
+@dataclass(frozen=True)
+class BlobSummary:
+    """What one pass over a blob tells; figures are over the finite values only.
+
+    `min` to `std` are None where there is no finite value.  For Int8 blobs they are of the real
+    values, (q - zero_point) * scale.
+    """
+
+    kind: str
+    dtype: str = ""
+    shape: Tuple[int, ...] = ()
+    min: Optional[float] = None
+    max: Optional[float] = None
+    mean: Optional[float] = None
+    std: Optional[float] = None
+    zeros: int = 0
+    nan: int = 0
+    inf: int = 0
+    scale: Optional[float] = None
+    zero_point: Optional[int] = None
+    text: str = ""
+
+    @property
+    def size(self) -> int:
+        """How many elements."""
+        count = 1
+        for dim in self.shape:
+            count *= dim
+        return count
+
+    def to_json(self) -> Dict[str, Any]:
+        """As plain JSON values; `from_json` is the inverse."""
+        return {key: value for key, value in asdict(self).items() if value is not None}
+
+    @classmethod
+    def from_json(cls, data: Dict[str, Any]) -> "BlobSummary":
+        """The summary that `to_json` wrote."""
+        return cls(**dict(data, shape=tuple(data.get("shape", ()))))
+
+
+@dataclass(frozen=True)
+class Blob:
+    """A fetched value: `array` is None where the kind has no array.
+
+    An Int8 blob's array holds the stored integers; `real()` gives the values they stand for.
+    """
+
+    name: str
+    kind: str
+    array: Optional[np.ndarray] = None
+    scale: Optional[float] = None
+    zero_point: Optional[int] = None
+    text: str = ""
+
+    def real(self) -> Optional[np.ndarray]:
+        """The values as numbers: dequantised to float32 for Int8, the array itself otherwise."""
+        if self.kind != INT8 or self.array is None:
+            return self.array
+        shifted = self.array.astype(np.int32) - np.int32(self.zero_point or 0)
+        return (shifted * np.float32(self.scale or 1.0)).astype(np.float32)
+
+    def summary(self) -> BlobSummary:
+        """Shape, dtype and figures in one pass."""
+        return summarize(self)
+
+
+def summarize(blob: Blob) -> BlobSummary:
+    """Summarise a blob in one pass over chunks that stay in cache."""
+    if blob.array is None:
+        return BlobSummary(blob.kind, text=blob.text)
+    array = blob.array
+    base: Dict[str, Any] = {"kind": blob.kind, "shape": tuple(int(d) for d in array.shape),
+                            "dtype": "string" if array.dtype.kind in "OSU" else str(array.dtype),
+                            "scale": blob.scale, "zero_point": blob.zero_point, "text": blob.text}
+    if array.dtype.kind not in "fiub" or array.size == 0:
+        return BlobSummary(**base)
+    base.update(_figures(array))
+    if blob.kind == INT8:
+        base.update(_dequantised(base, blob))
+    return BlobSummary(**base)
+
+
+def _figures(array: np.ndarray) -> Dict[str, Any]:
+    flat = np.ascontiguousarray(array).reshape(-1)
+    if flat.dtype == np.bool_:
+        flat = flat.view(np.uint8)
+    figures = _Figures()
+    for start in range(0, flat.size, CHUNK):
+        figures.add(flat[start:start + CHUNK])
+    return figures.result()
+
+
+class _Figures:
+    """Sums over chunks, the variance combined as Chan, Golub and LeVeque do (1979)."""
+
+    def __init__(self) -> None:
+        self.count = self.zeros = self.nan = self.inf = 0
+        self.low: Any = None
+        self.high: Any = None
+        self.mean = self.square = 0.0
+
+    def add(self, part: np.ndarray) -> None:
+        self.zeros += part.size - int(np.count_nonzero(part))
+        low, high = part.min(), part.max()
+        if part.dtype.kind == "f" and not (np.isfinite(low) and np.isfinite(high)):
+            finite = np.isfinite(part)
+            nan = int(np.isnan(part).sum())
+            self.nan += nan
+            self.inf += part.size - int(finite.sum()) - nan
+            part = part[finite]
+            if not part.size:
+                return
+            low, high = part.min(), part.max()
+        self.low = low if self.low is None else min(self.low, low)
+        self.high = high if self.high is None else max(self.high, high)
+        self._moments(part)
+
+    def _moments(self, part: np.ndarray) -> None:
+        wide = part.astype(np.float64)
+        with np.errstate(over="ignore", invalid="ignore"):
+            mean = float(wide.mean())
+            wide -= mean
+            square = float(np.dot(wide, wide))
+            delta = mean - self.mean
+            total = self.count + part.size
+            self.square += square + delta * delta * self.count * part.size / total
+            self.mean += delta * part.size / total
+        self.count = total
+
+    def result(self) -> Dict[str, Any]:
+        figures: Dict[str, Any] = {"zeros": self.zeros, "nan": self.nan, "inf": self.inf}
+        if self.count:
+            figures.update(min=self.low.item(), max=self.high.item(), mean=self.mean,
+                           std=float(np.sqrt(self.square / self.count)))
+        return figures
+
+
+def _dequantised(figures: Dict[str, Any], blob: Blob) -> Dict[str, Any]:
+    scale, zero = float(blob.scale or 1.0), int(blob.zero_point or 0)
+    real = blob.real()
+    assert real is not None
+    return {"min": (figures["min"] - zero) * scale, "max": (figures["max"] - zero) * scale,
+            "mean": (figures["mean"] - zero) * scale, "std": figures["std"] * abs(scale),
+            "zeros": int(real.size - np.count_nonzero(real))}

@@ -1,0 +1,184 @@
+"""Nets, operators and blob versions as plain data: no protobuf, no Caffe2.
+
+An operator is addressed by its index in predict_net, since its `name` is often empty.  A blob that
+is written several times has versions, counted as `caffe2.python.core.get_ssa` counts them: version
+0 is the value that was there before the net ran, `conv1@2` is the second write of `conv1`.
+"""
+from dataclasses import asdict, dataclass
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+
+__all__ = ["Argument", "BlobVersion", "Net", "OnnxNode", "Operator", "is_random", "is_stateful"]
+
+
+class BlobVersion(NamedTuple):
+    """One value of a blob: `conv1@2` is what the second write left."""
+
+    name: str
+    version: int
+
+    def __str__(self) -> str:
+        return "%s@%d" % self
+
+
+@dataclass(frozen=True)
+class Argument:
+    """One argument of an operator; long lists keep their first values and their true `size`."""
+
+    name: str
+    value: Any
+    size: int = 1
+    kind: str = "i"  # i, f, s, ints, floats, strings, net, tensor
+
+    def __str__(self) -> str:
+        if self.kind == "net":
+            return "%s=<net of %d operators>" % (self.name, self.size)
+        if not isinstance(self.value, tuple):
+            return "%s=%s" % (self.name, self.value)
+        more = ", ... %d values" % self.size if self.size > len(self.value) else ""
+        return "%s=[%s%s]" % (self.name, ", ".join(str(v) for v in self.value), more)
+
+
+@dataclass(frozen=True)
+class OnnxNode:
+    """The ONNX node that an operator came from."""
+
+    index: int
+    name: str
+    op_type: str
+    domain: str = ""
+    inputs: Tuple[str, ...] = ()
+    outputs: Tuple[str, ...] = ()
+
+    @property
+    def label(self) -> str:
+        """What to call it: its name, or its position where it has none."""
+        return self.name or "%s_%d" % (self.op_type, self.index)
+
+
+@dataclass(frozen=True)
+class Operator:
+    """One operator of a net."""
+
+    index: int
+    type: str
+    name: str
+    inputs: Tuple[str, ...]
+    outputs: Tuple[str, ...]
+    arguments: Tuple[Argument, ...] = ()
+    engine: str = ""
+    device: str = ""
+    node: Optional[OnnxNode] = None
+
+    @property
+    def in_place(self) -> Tuple[str, ...]:
+        """The blobs that it reads and overwrites."""
+        return tuple(name for name in self.outputs if name in self.inputs)
+
+    def argument(self, name: str, default: Any = None) -> Any:
+        """The value of one argument, or `default` where it is not set."""
+        for arg in self.arguments:
+            if arg.name == name:
+                return arg.value
+        return default
+
+    def __str__(self) -> str:
+        label = self.outputs[0] if self.outputs else self.name
+        return "operator %d %s%s" % (self.index, self.type, ' "%s"' % label if label else "")
+
+
+@dataclass(frozen=True)
+class Net:
+    """A NetDef: operators in order, and the blobs it says it takes and gives."""
+
+    name: str
+    operators: Tuple[Operator, ...]
+    external_input: Tuple[str, ...] = ()
+    external_output: Tuple[str, ...] = ()
+    device: str = ""
+
+    def __len__(self) -> int:
+        return len(self.operators)
+
+    def ssa(self) -> List[Tuple[List[BlobVersion], List[BlobVersion]]]:
+        """For each operator the versions it reads and the versions it writes, as core.get_ssa."""
+        versions: Dict[str, int] = {}
+        result = []
+        for op in self.operators:
+            reads = [BlobVersion(name, versions.get(name, 0)) for name in op.inputs]
+            for name in op.outputs:
+                versions[name] = versions.get(name, 0) + 1
+            result.append((reads, [BlobVersion(name, versions[name]) for name in op.outputs]))
+        return result
+
+    def producers(self, blob: str) -> List[Operator]:
+        """The operators that write `blob`, in order."""
+        return [op for op in self.operators if blob in op.outputs]
+
+    def consumers(self, blob: str) -> List[Operator]:
+        """The operators that read `blob`, in order."""
+        return [op for op in self.operators if blob in op.inputs]
+
+    def free_inputs(self) -> List[str]:
+        """The blobs that are read before any operator writes them, declared or not, in order."""
+        written: Dict[str, bool] = {}
+        free: Dict[str, bool] = {}
+        for op in self.operators:
+            for name in op.inputs:
+                if name and name not in written:
+                    free[name] = True
+            written.update((name, True) for name in op.outputs)
+        return list(free)
+
+    def blobs(self) -> List[str]:
+        """Every blob name in the net, in order of appearance."""
+        names: Dict[str, bool] = {}
+        for op in self.operators:
+            names.update((name, True) for name in op.inputs + op.outputs if name)
+        return list(names)
+
+    def to_json(self) -> Dict[str, Any]:
+        """As plain JSON values; `from_json` is the inverse."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: Dict[str, Any]) -> "Net":
+        """The net that `to_json` wrote."""
+        return cls(data["name"], tuple(_operator(op) for op in data["operators"]),
+                   tuple(data["external_input"]), tuple(data["external_output"]), data["device"])
+
+
+def _operator(data: Dict[str, Any]) -> Operator:
+    node = data.get("node")
+    if node:
+        node = OnnxNode(node["index"], node["name"], node["op_type"], node["domain"],
+                        tuple(node["inputs"]), tuple(node["outputs"]))
+    return Operator(data["index"], data["type"], data["name"], tuple(data["inputs"]),
+                    tuple(data["outputs"]), tuple(_argument(arg) for arg in data["arguments"]),
+                    data["engine"], data["device"], node or None)
+
+
+def _argument(data: Dict[str, Any]) -> Argument:
+    value = tuple(data["value"]) if isinstance(data["value"], list) else data["value"]
+    return Argument(data["name"], value, data["size"], data["kind"])
+
+
+_RANDOM = ("Random", "Dropout", "Bernoulli", "Multinomial")
+_RANDOM_FILLS = {"XavierFill", "MSRAFill", "GaussianFill", "UniformFill", "UniformIntFill",
+                 "UniqueUniformFill", "GaussianIntFill", "RandomNormal", "RandomUniform"}
+_STATEFUL = {"Iter", "AtomicIter", "Counter", "CountUp", "CountDown", "CreateCounter", "CreateDB",
+             "TensorProtosDBInput", "ImageInput", "ReadNextBatch", "ReadRandomBatch", "Load",
+             "DequeueBlobs", "EnqueueBlobs", "LearningRate"}
+
+
+def is_random(op: Operator) -> bool:
+    """Whether it draws random numbers, so that running it again may give other values."""
+    if op.type == "Dropout":
+        return not op.argument("is_test", 0)
+    return op.type in _RANDOM_FILLS or op.type.startswith(_RANDOM[:1] + _RANDOM[2:])
+
+
+def is_stateful(op: Operator) -> bool:
+    """Whether it changes state outside its outputs, or reads what another run left."""
+    if op.type == "SpatialBN":
+        return not op.argument("is_test", 0)
+    return op.type in _STATEFUL
