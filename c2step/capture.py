@@ -1,0 +1,232 @@
+"""A capture: a directory with every blob of a run, written as it goes, readable by anything.
+
+    capture.json    what was run: model and its hash, versions, inputs, preprocessing, notes
+    journal.jsonl   one JSON object per executed operator, in order
+    *.npy           one file per blob version; tensors of strings are .json
+
+File names are made from a running number, so that no blob name can leave the directory or meet
+another one; the journal holds the true names.  A capture is complete up to the last line of its
+journal, however the run ended.
+"""
+import errno
+import json
+import os
+import re
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple
+
+import numpy as np
+
+from .blob import INT8, MISSING, OTHER, STRING, TENSOR, Blob, BlobSummary
+from .errors import CaptureError, near
+
+__all__ = ["Capture", "CaptureWriter", "StoredBlob", "file_name", "read_blob", "write_blob"]
+
+HEADER = "capture.json"
+JOURNAL = "journal.jsonl"
+_SLUG = re.compile(r"[^A-Za-z0-9._-]+")
+
+
+def file_name(tick: int, slot: str, name: str, kind: str = TENSOR) -> str:
+    """A safe, unique file name: the running number and slot make it unique, the rest is for people."""
+    slug = _SLUG.sub("_", name)[:48].strip("._") or "blob"
+    return "%06d-%s-%s%s" % (tick, slot, slug, ".json" if kind == STRING else ".npy")
+
+
+def write_blob(path: str, blob: Blob) -> int:
+    """Write a blob's array and return the bytes written; nothing is left behind if the disk fills up.
+
+    Raises CaptureError naming the file where the disk is full or the folder cannot be written.
+    """
+    assert blob.array is not None
+    try:
+        with open(path, "wb") as file:
+            if blob.kind == STRING:
+                file.write(_strings_as_json(blob.array))
+            else:
+                write_npy(file, blob.array)
+            return file.tell()
+    except OSError as error:
+        _remove_quietly(path)
+        raise disk_error(error, path) from error
+
+
+def write_npy(file: Any, array: np.ndarray) -> None:
+    """The .npy format, version 1.0, with one write for the data."""
+    data = np.ascontiguousarray(array).reshape(array.shape)
+    np.lib.format.write_array_header_1_0(file, np.lib.format.header_data_from_array_1_0(data))
+    if data.size:
+        file.write(data.reshape(-1).view(np.uint8).data)
+
+
+def disk_error(error: OSError, path: str) -> CaptureError:
+    """The CaptureError for a failed write."""
+    where = os.path.dirname(path) or "."
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return CaptureError("the disk is full: %s could not be written" % path,
+                            "the capture is complete up to the operator before; free space beside %s, "
+                            "or use --level stats, --type or --match" % where)
+    return CaptureError("cannot write %s: %s" % (path, error.strerror or error))
+
+
+def _remove_quietly(path: str) -> None:
+    try:
+        os.remove(path)
+    except OSError:
+        pass
+
+
+def _strings_as_json(array: np.ndarray) -> bytes:
+    values = [v.decode("latin-1") if isinstance(v, bytes) else str(v) for v in array.reshape(-1).tolist()]
+    return json.dumps({"shape": list(array.shape), "encoding": "latin-1", "strings": values}).encode()
+
+
+def read_blob(path: str, name: str, kind: str = TENSOR, scale: Optional[float] = None,
+              zero_point: Optional[int] = None, mapped: bool = False) -> Blob:
+    """Read what `write_blob` wrote; `mapped` gives a read-only view of the file instead of a copy."""
+    try:
+        if kind == STRING:
+            with open(path, "rb") as file:
+                data = json.loads(file.read().decode())
+            array = np.array([v.encode("latin-1") for v in data["strings"]], dtype=object).reshape(data["shape"])
+        else:
+            array = np.load(path, mmap_mode="r" if mapped else None, allow_pickle=False)
+    except (OSError, ValueError, KeyError) as error:
+        raise CaptureError("cannot read blob %s from %s: %s" % (name, path, error)) from error
+    return Blob(name, kind, array, scale, zero_point)
+
+
+class StoredBlob(NamedTuple):
+    """One blob version in a capture; `file` is None where only its summary was kept."""
+
+    name: str
+    version: int
+    kind: str
+    summary: BlobSummary
+    file: Optional[str]
+    index: Optional[int]
+    slot: int
+
+
+class CaptureWriter:
+    """Writes one capture; `begin` once, then `add` after every operator."""
+
+    def __init__(self, path: str) -> None:
+        """Make the directory, which must be new, empty or a capture to be replaced."""
+        self.path = os.path.abspath(path)
+        self._file: Optional[Any] = None
+
+    def begin(self, header: Dict[str, Any]) -> None:
+        """Write capture.json and an empty journal, taking away the files of an older capture here."""
+        try:
+            os.makedirs(self.path, exist_ok=True)
+            _clear(self.path)
+            self.write_header(header)
+            self._file = open(os.path.join(self.path, JOURNAL), "a", encoding="utf-8")  # noqa: SIM115
+        except OSError as error:
+            raise disk_error(error, os.path.join(self.path, HEADER)) from error
+
+    def write_header(self, header: Dict[str, Any]) -> None:
+        """Write or replace capture.json."""
+        target = os.path.join(self.path, HEADER)
+        with open(target + ".new", "w", encoding="utf-8") as file:
+            json.dump(header, file, indent=1)
+            file.write("\n")
+        os.replace(target + ".new", target)
+
+    def add(self, row: Dict[str, Any]) -> None:
+        """Append one operator to the journal."""
+        assert self._file is not None
+        try:
+            self._file.write(json.dumps(row) + "\n")
+            self._file.flush()
+        except OSError as error:
+            raise disk_error(error, os.path.join(self.path, JOURNAL)) from error
+
+    def close(self) -> None:
+        """Close the journal."""
+        if self._file is not None:
+            try:
+                self._file.close()
+            except OSError:  # the last line did not fit: the lines before it stand
+                pass
+            self._file = None
+
+
+def _clear(path: str) -> None:
+    entries = os.listdir(path)
+    if not entries:
+        return
+    if HEADER not in entries and JOURNAL not in entries:
+        raise CaptureError("%s is not empty and is no capture" % path,
+                           "name a new folder, so that nothing of yours is overwritten")
+    for row in _rows(os.path.join(path, JOURNAL)):
+        for blob in row.get("outputs", []) + row.get("inputs", []):
+            if blob.get("file"):
+                _remove_quietly(os.path.join(path, os.path.basename(blob["file"])))
+    _remove_quietly(os.path.join(path, JOURNAL))
+
+
+def _rows(path: str) -> Iterator[Dict[str, Any]]:
+    """The journal's whole lines; a last line that was cut short is left out."""
+    if not os.path.exists(path):
+        return
+    with open(path, encoding="utf-8") as file:
+        for line in file:
+            if line.endswith("\n"):
+                try:
+                    yield json.loads(line)
+                except ValueError:
+                    return
+
+
+class Capture:
+    """A capture opened for reading: `rows` in order, `blobs()`, and `load(name, version)`."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        header = os.path.join(path, HEADER)
+        try:
+            with open(header, encoding="utf-8") as file:
+                self.header: Dict[str, Any] = json.load(file)
+        except (OSError, ValueError) as error:
+            raise CaptureError("%s is no capture: %s cannot be read (%s)" % (path, HEADER, error),
+                               "c2step dump MODEL --input FILE -o DIR makes one") from error
+        self.rows: List[Dict[str, Any]] = list(_rows(os.path.join(path, JOURNAL)))
+        self._blobs: Dict[Tuple[str, int], StoredBlob] = {}
+        for row in self.rows:
+            self._index(row)
+
+    def _index(self, row: Dict[str, Any]) -> None:
+        for slot, out in enumerate(row.get("outputs", ())):
+            summary = BlobSummary.from_json(out["summary"]) if out.get("summary") else BlobSummary(out["kind"])
+            stored = StoredBlob(out["name"], out.get("version", 1), out["kind"], summary, out.get("file"),
+                                row.get("index"), slot)
+            self._blobs[(stored.name, stored.version)] = stored
+
+    def blobs(self) -> List[StoredBlob]:
+        """Every blob version, in the order in which it was written."""
+        return list(self._blobs.values())
+
+    def names(self) -> List[str]:
+        """Every blob name, in order of its first write."""
+        return list(dict.fromkeys(name for name, _ in self._blobs))
+
+    def find(self, name: str, version: Optional[int] = None) -> StoredBlob:
+        """One version of a blob, the last one unless told; CaptureError names the near ones."""
+        found = [b for (n, v), b in self._blobs.items() if n == name and version in (None, v)]
+        if not found:
+            wanted = name if version is None else "%s@%d" % (name, version)
+            raise CaptureError("%s holds no blob %s" % (self.path, wanted), near(name, self.names()))
+        return found[-1]
+
+    def load(self, name: str, version: Optional[int] = None, mapped: bool = False) -> Blob:
+        """The value of one blob version."""
+        stored = self.find(name, version)
+        if stored.file is None:
+            return Blob(name, stored.kind if stored.kind != TENSOR else MISSING, text=stored.summary.text)
+        return read_blob(os.path.join(self.path, stored.file), name, stored.kind, stored.summary.scale,
+                         stored.summary.zero_point, mapped)
+
+    def has_value(self, stored: StoredBlob) -> bool:
+        """Whether the bytes of this version were kept."""
+        return stored.file is not None and stored.kind in (TENSOR, INT8, STRING) and stored.kind != OTHER

@@ -1,0 +1,82 @@
+"""Where operators run.
+
+`Workspace` is the seam: the same verbs in this process (`local.LocalWorkspace`, which is the only
+user of caffe2.python.workspace) and in a worker process that may die (`process.ProcessWorkspace`).
+Values cross it as plain JSON, blobs as arrays or as files of a capture.
+"""
+from typing import Any, Callable, Dict, List, Optional, Sequence
+
+import numpy as np
+
+from ..blob import Blob, BlobSummary
+
+__all__ = ["StepEvent", "Workspace"]
+
+StepEvent = Dict[str, Any]
+"""What running one operator gave: index, status, error, seconds, outputs (kind, summary, file)."""
+
+
+class Workspace:
+    """Loads nets, feeds, runs operators one at a time, fetches."""
+
+    def versions(self) -> Dict[str, Any]:
+        """Versions of what runs the operators: python, torch, numpy, onnx, operators."""
+        raise NotImplementedError
+
+    def open(self, spec: Dict[str, Any]) -> Dict[str, Any]:
+        """Load a model and return it as JSON: init_net, predict_net, inputs, outputs, notes."""
+        raise NotImplementedError
+
+    def init(self) -> None:
+        """Empty the workspace, feed the initializers and run init_net."""
+        raise NotImplementedError
+
+    def feed(self, name: str, array: np.ndarray) -> BlobSummary:
+        """Feed one blob and return what the workspace then holds."""
+        raise NotImplementedError
+
+    def run(self, request: Dict[str, Any], on_step: Callable[[StepEvent], None]) -> str:
+        """Run the operators `first` to `last` (exclusive) until one fails or a stop is asked for.
+
+        `request` also has `tick` (a running number for file names), `record` (directory, level,
+        types, match, max_bytes, on_full; or None) and `wraps`.  Returns "done", "stopped", "failed"
+        or "full".
+        """
+        raise NotImplementedError
+
+    def peek(self, names: Optional[Sequence[str]] = None) -> List[Dict[str, Any]]:
+        """Kind, dtype and shape of blobs, without reading their values."""
+        raise NotImplementedError
+
+    def fetch(self, name: str) -> Blob:
+        """The value of a blob now."""
+        raise NotImplementedError
+
+    def summary(self, name: str) -> BlobSummary:
+        """The summary of a blob now, made where the bytes are."""
+        raise NotImplementedError
+
+    def restore(self, values: Sequence[Dict[str, Any]], remove: Sequence[str], reset: Sequence[int]) -> None:
+        """Put blobs back from files (name, kind, file, scale, zero_point), take others away, and make
+        the operators `reset` anew, so that their state is as before their first run."""
+        raise NotImplementedError
+
+    def describe(self, index: int, init: bool = False) -> str:
+        """An operator as OperatorDef text, and the ONNX node it came from."""
+        raise NotImplementedError
+
+    def convert(self, directory: str, text: bool = False) -> List[str]:
+        """Write init_net.pb and predict_net.pb (and .pbtxt) and return the paths."""
+        raise NotImplementedError
+
+    def infer_shapes(self) -> Dict[str, Any]:
+        """Shapes and dtypes of blobs that Caffe2 can infer from those in the workspace."""
+        raise NotImplementedError
+
+    def interrupt(self) -> None:
+        """Ask a running `run` to stop before its next operator; safe in a signal handler."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Let go of everything."""
+        raise NotImplementedError
