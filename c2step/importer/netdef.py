@@ -1,0 +1,202 @@
+"""Caffe2 nets from files, and as plain data.  Worker side only: needs Caffe2's protobuf classes."""
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+
+from caffe2.proto import caffe2_pb2
+from google.protobuf import text_format
+from google.protobuf.message import DecodeError
+
+from ..errors import ModelError
+from ..net import Argument, Net, OnnxNode, Operator
+from .files import ModelFiles, sniff
+
+__all__ = ["Pair", "load_pair", "map_to_cpu", "to_net"]
+
+SHOWN_VALUES = 16
+_NET_FIELDS = ("then_net", "else_net", "loop_net", "cond_net", "body", "step_net", "backward_step_net", "net")
+
+
+class Pair(NamedTuple):
+    """init_net and predict_net as loaded, and what had to be changed or noticed."""
+
+    init_net: Any
+    predict_net: Any
+    notes: List[str]
+
+
+def load_net(path: str) -> Any:
+    """A NetDef from .pb or .pbtxt, told from content; ModelError where it is not one."""
+    net = caffe2_pb2.NetDef()
+    try:
+        if sniff(path) == "text net":
+            with open(path, encoding="utf-8") as file:
+                text_format.Parse(file.read(), net)
+        else:
+            with open(path, "rb") as file:
+                net.ParseFromString(file.read())
+    except (text_format.ParseError, DecodeError, UnicodeDecodeError) as error:
+        raise ModelError("%s is not a Caffe2 net: %s" % (path, str(error).split("\n")[0])) from error
+    nameless = [i for i, op in enumerate(net.op) if not op.type]
+    if nameless:
+        raise ModelError("%s is not a Caffe2 net: its operator %d has no type" % (path, nameless[0]))
+    return net
+
+
+def load_pair(files: ModelFiles) -> Pair:
+    """Load both nets and look for what usually goes wrong with them."""
+    assert files.predict_net
+    predict = load_net(files.predict_net)
+    init = load_net(files.init_net) if files.init_net else caffe2_pb2.NetDef()
+    if not predict.op:
+        raise ModelError("predict_net %s has no operators" % files.predict_net,
+                         "a cut or wrong file? c2step show %s lists what it has" % files.predict_net)
+    _refuse_swapped(files, init, predict)
+    notes = _drop_repeated(init, predict)
+    notes += map_to_cpu(init, "init_net") + map_to_cpu(predict, "predict_net")
+    return Pair(init, predict, notes + _declarations(init, predict))
+
+
+def _refuse_swapped(files: ModelFiles, init: Any, predict: Any) -> None:
+    only_fills = not any(op.input for op in predict.op)
+    if files.init_net and only_fills and any(op.input for op in init.op):
+        raise ModelError("init_net and predict_net seem to be swapped: %s only fills blobs, %s computes"
+                         % (files.predict_net, files.init_net), "exchange --init-net and --predict-net")
+
+
+def _key(op: Any) -> bytes:
+    copy = caffe2_pb2.OperatorDef()
+    copy.CopyFrom(op)
+    copy.ClearField("name")
+    return bytes(copy.SerializeToString(deterministic=True))
+
+
+def _drop_repeated(init: Any, predict: Any) -> List[str]:
+    """Take the copy of the network out of an init_net that Caffe2's backend wrote with onnx 1.9 or later.
+
+    Such an operator stands in predict_net too and depends on a blob that init_net does not make.
+    """
+    repeated = {_key(op) for op in predict.op}
+    made: set = set()
+    kept, dropped = [], []
+    for op in init.op:
+        needs_input = any(name not in made for name in op.input)
+        if needs_input and _key(op) in repeated:
+            dropped.append(op.type)
+        else:
+            kept.append(op)
+            made.update(op.output)
+    if not dropped:
+        return []
+    del init.op[:]
+    init.op.extend(kept)
+    return ["init_net repeats the network: its %d operators that predict_net also has were left out (%s)"
+            % (len(dropped), ", ".join(dropped[:6]) + (", ..." if len(dropped) > 6 else ""))]
+
+
+def map_to_cpu(net: Any, role: str) -> List[str]:
+    """Point every device option of a net, and of the nets inside it, at the CPU; the seed stays."""
+    counts: Dict[str, int] = {}
+    _map_devices(net, counts)
+    return ["%s: %s mapped to CPU" % (role, "; ".join("%s (%d times)" % item if item[1] > 1 else item[0] for item in counts.items()))] if counts else []
+
+
+def _map_devices(net: Any, counts: Dict[str, int]) -> None:
+    if _map_option(net):
+        counts["the net's device option"] = 1
+    for op in net.op:
+        kind = _map_option(op)
+        if kind:
+            key = "%s of an operator" % kind
+            counts[key] = counts.get(key, 0) + 1
+        for arg in op.arg:
+            if arg.HasField("n"):
+                _map_devices(arg.n, counts)
+            for inner in arg.nets:
+                _map_devices(inner, counts)
+
+
+def _map_option(owner: Any) -> str:
+    if not owner.HasField("device_option") or owner.device_option.device_type == 0:
+        return ""
+    option = owner.device_option
+    kind = "device %s" % _device_name(option)
+    option.device_type = 0
+    for field in ("device_id", "cuda_gpu_id", "hip_gpu_id"):
+        if field in option.DESCRIPTOR.fields_by_name:
+            option.ClearField(field)
+    return kind
+
+
+def _device_name(option: Any) -> str:
+    names = {v.number: v.name for v in caffe2_pb2.DESCRIPTOR.enum_types_by_name["DeviceTypeProto"].values} \
+        if "DeviceTypeProto" in caffe2_pb2.DESCRIPTOR.enum_types_by_name else {}
+    return str(names.get(option.device_type, option.device_type)).replace("PROTO_", "")
+
+
+def _declarations(init: Any, predict: Any) -> List[str]:
+    notes = []
+    net = to_net(predict)
+    made = {name for op in init.op for name in op.output}
+    undeclared = [n for n in net.free_inputs() if n not in predict.external_input]
+    if undeclared:
+        notes.append("external_input does not list %s, which operators read" % ", ".join(undeclared))
+    written = {name for op in predict.op for name in op.output} | made | set(predict.external_input)
+    unmade = [n for n in predict.external_output if n not in written]
+    if unmade:
+        notes.append("external_output lists %s, which no operator writes: is the file cut short?" % ", ".join(map(repr, unmade)))
+    if not predict.external_output:
+        notes.append("external_output is empty: is the file cut short?")
+    return notes
+
+
+def to_net(net: Any, node_of: Sequence[int] = (), nodes: Sequence[OnnxNode] = ()) -> Net:
+    """A NetDef as plain data; `node_of[i]` is the ONNX node of operator i."""
+    operators = []
+    for index, op in enumerate(net.op):
+        node = nodes[node_of[index]] if index < len(node_of) else None
+        operators.append(Operator(index, op.type, op.name, tuple(op.input), tuple(op.output),
+                                  tuple(_argument(arg) for arg in op.arg), op.engine, _device(op), node))
+    return Net(net.name, tuple(operators), tuple(dict.fromkeys(net.external_input)),
+               tuple(dict.fromkeys(net.external_output)), _device(net))
+
+
+def _device(owner: Any) -> str:
+    if not owner.HasField("device_option"):
+        return ""
+    option = owner.device_option
+    seed = " seed %d" % option.random_seed if option.random_seed else ""
+    return _device_name(option) + seed
+
+
+def _argument(arg: Any) -> Argument:
+    if arg.HasField("n"):
+        return Argument(arg.name, "", len(arg.n.op), "net")
+    if arg.HasField("f"):
+        return Argument(arg.name, arg.f, 1, "f")
+    if arg.HasField("i"):
+        return Argument(arg.name, arg.i, 1, "i")
+    if arg.HasField("s"):
+        return Argument(arg.name, _text(arg.s[:200]), 1, "s")
+    for field in ("floats", "ints", "strings", "nets"):
+        values = getattr(arg, field)
+        if len(values):
+            return _list_argument(arg.name, field, values)
+    return Argument(arg.name, (), 0, "ints")
+
+
+def _list_argument(name: str, kind: str, values: Any) -> Argument:
+    if kind == "nets":
+        return Argument(name, "", sum(len(n.op) for n in values), "net")
+    shown: Tuple[Any, ...] = tuple(values[:SHOWN_VALUES])
+    if kind == "strings":
+        shown = tuple(_text(v[:200]) for v in shown)
+    return Argument(name, shown, len(values), kind)
+
+
+def _text(value: bytes) -> str:
+    return value.decode("utf-8", "backslashreplace")
+
+
+def inputs_of(pair: Pair) -> List[Tuple[str, Optional[str], Optional[List[Any]]]]:
+    """The blobs that must be fed: read by predict_net and made by neither net."""
+    made = {name for op in pair.init_net.op for name in op.output}
+    return [(name, None, None) for name in to_net(pair.predict_net).free_inputs() if name not in made]
