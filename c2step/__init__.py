@@ -1,0 +1,1 @@
+"""c2step: the stepping debugger for Caffe2."""

@@ -1,0 +1,126 @@
+"""Open a model: find its files, convert or load them, and say what it takes and gives.
+
+Worker side only.  The nets stay Caffe2's own protobuf objects here; `Opened.to_json` is what the
+front sees.
+"""
+import hashlib
+import os
+from dataclasses import dataclass, field
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
+
+import numpy as np
+from caffe2.proto import caffe2_pb2
+
+from ..errors import ModelError
+from ..net import OnnxNode
+from . import netdef
+from .files import ModelFiles, find_model
+
+__all__ = ["Opened", "open_model"]
+
+Declared = Tuple[str, Optional[str], Optional[Sequence[Any]]]
+
+
+def _nothing() -> Iterator[Tuple[str, np.ndarray]]:
+    return iter(())
+
+
+@dataclass
+class Opened:
+    """A model ready to run: nets, where the initial values come from, declarations and notes."""
+
+    files: ModelFiles
+    init_net: Any
+    predict_net: Any
+    inputs: List[Declared]
+    outputs: List[Declared]
+    notes: List[str]
+    findings: List[Dict[str, Any]] = field(default_factory=list)
+    refused: List[Dict[str, Any]] = field(default_factory=list)
+    nodes: List[OnnxNode] = field(default_factory=list)
+    node_of: List[int] = field(default_factory=list)
+    init_node_of: List[int] = field(default_factory=list)
+    onnx_model: Any = None
+    initializers: Callable[[], Iterator[Tuple[str, np.ndarray]]] = _nothing
+
+    def to_json(self) -> Dict[str, Any]:
+        """What the front needs to know, as plain JSON."""
+        paths = [path for path in self.files if path]
+        return {
+            "kind": "onnx" if self.files.onnx else "nets", "files": self.files._asdict(),
+            "sha256": {os.path.basename(path): _sha256(path) for path in paths},
+            "init_net": netdef.to_net(self.init_net, self.init_node_of, self.nodes).to_json(),
+            "predict_net": netdef.to_net(self.predict_net, self.node_of, self.nodes).to_json(),
+            "inputs": [list(d) for d in self.inputs], "outputs": [list(d) for d in self.outputs],
+            "notes": self.notes, "findings": self.findings, "refused": self.refused,
+        }
+
+
+def _sha256(path: str) -> str:
+    digest = hashlib.sha256()
+    with open(path, "rb") as file:
+        for part in iter(lambda: file.read(1 << 20), b""):
+            digest.update(part)
+    return digest.hexdigest()
+
+
+def open_model(spec: Dict[str, Any], on_node: Callable[[int, str], None]) -> Opened:
+    """Open what `spec` names: model, or init_net and predict_net; import mode; dims.
+
+    `on_node(index, label)` is called before each ONNX node is converted.
+    """
+    files = find_model(spec.get("model"), spec.get("init_net"), spec.get("predict_net"))
+    return _open_onnx(files, spec, on_node) if files.onnx else _open_pair(files)
+
+
+def _open_pair(files: ModelFiles) -> Opened:
+    pair = netdef.load_pair(files)
+    given = [(name, None, None) for name in pair.predict_net.external_output]
+    return Opened(files, pair.init_net, pair.predict_net, list(netdef.inputs_of(pair)), list(given), pair.notes)
+
+
+def _open_onnx(files: ModelFiles, spec: Dict[str, Any], on_node: Callable[[int, str], None]) -> Opened:
+    from . import backend
+
+    assert files.onnx
+    model = backend.load(files.onnx)
+    notes: List[str] = []
+    shapes = _input_shapes(backend, model, spec)
+    findings: List[Dict[str, Any]] = []
+    if spec.get("import", "faithful") == "repaired":
+        model, applied = _repaired(model, shapes)
+        notes += ["repaired %s: %s" % (a.node, a.message) for a in applied]
+    converted = backend.convert(model, on_node=lambda index, node: on_node(index, "%s %s" % (node.op_type, node.label)),
+                                input_shapes=shapes or None, strict=not spec.get("partial"))
+    init = caffe2_pb2.NetDef(name=(converted.predict.name or "net").replace("_predict", "") + "_init")
+    init.op.extend(converted.init_ops)
+    inputs, outputs = backend.declared(model)
+    if not converted.predict.op:
+        raise ModelError("%s has no nodes that become operators" % files.onnx, "its graph is empty")
+    return Opened(files, init, converted.predict, list(inputs), list(outputs), notes + list(converted.notes),
+                  findings, [vars(r) if not hasattr(r, "_asdict") else r._asdict() for r in converted.refused],
+                  list(converted.nodes), list(converted.node_of), list(converted.init_node_of), model,
+                  lambda: backend.initializers(model))
+
+
+def _repaired(model: Any, shapes: Dict[str, Sequence[int]]) -> Tuple[Any, List[Any]]:
+    from . import repairs
+
+    model, applied = repairs.repair(model, shapes)
+    return model, list(applied)
+
+
+def _input_shapes(backend: Any, model: Any, spec: Dict[str, Any]) -> Dict[str, Sequence[int]]:
+    """The shapes of the inputs where they are known: those fed, or the declared ones with --dim filled in."""
+    fed: Dict[str, Sequence[int]] = dict(spec.get("input_shapes") or {})
+    dims: Dict[str, int] = spec.get("dims") or {}
+    inputs, _ = backend.declared(model)
+    shapes = {}
+    for name, _, shape in inputs:
+        if name in fed:
+            shapes[name] = list(fed[name])
+        elif shape is not None:
+            filled = [dims.get(d, d) if isinstance(d, str) else d for d in shape]
+            if all(isinstance(d, int) and d >= 0 for d in filled):
+                shapes[name] = filled
+    return shapes

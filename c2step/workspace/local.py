@@ -1,0 +1,378 @@
+"""Caffe2 in this process: the only user of caffe2.python.workspace besides `reader`.
+
+Every operator lives in a net of its own, created when it first runs and then run by name.  So it
+keeps its state (seeded random numbers, counters) from run to run exactly as inside `RunNet`, and
+the net-level device option is given to it by CreateNet itself.
+"""
+import os
+import re
+import sys
+import time
+from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Tuple
+
+import numpy as np
+from caffe2.proto import caffe2_pb2
+from caffe2.python import core, workspace
+
+from ..blob import STRING, TENSOR, UNREADABLE, Blob, BlobSummary, summarize
+from ..capture import file_name, read_blob, write_blob
+from ..errors import CaptureError, InputError, OperatorError
+from ..importer.opening import Opened, open_model
+from . import StepEvent, Workspace, reader
+from .status import CONVERT, FEED, FETCH, IDLE, INIT, RUN, Status
+
+__all__ = ["LocalWorkspace", "reason_of"]
+
+C: Any = workspace.C
+_ENFORCE = re.compile(r"^\[enforce fail at ([^\]]+)\]\s*")
+
+
+def reason_of(error: BaseException) -> str:
+    """What an operator's error says, without the C++ stack and the operator's own text."""
+    text = str(error)
+    for mark in ("(Error from operator", "Error from operator", "\nframe #", "Exception raised from", "\n\tframe"):
+        text = text.split(mark)[0]
+    source = _ENFORCE.match(text)
+    words = " ".join(_ENFORCE.sub("", text).split())
+    words = words[2:] if words.startswith(". ") else words
+    return "%s [%s]" % (words, source.group(1)) if source else words
+
+
+class LocalWorkspace(Workspace):
+    """A Caffe2 workspace of its own in this process; the current one of the caller stays as it is."""
+
+    def __init__(self, status: Optional[Status] = None) -> None:
+        core.GlobalInit(["c2step", "--caffe2_log_level=3"])
+        self._status = status or Status()
+        self._name = "c2step-%d-%d" % (os.getpid(), id(self))
+        self._opened: Optional[Opened] = None
+        self._created: Dict[int, str] = {}
+
+    # -- opening ------------------------------------------------------------------------------
+
+    def versions(self) -> Dict[str, Any]:
+        """Versions of what runs the operators."""
+        import torch
+
+        found = {"python": "%d.%d.%d" % sys.version_info[:3], "torch": str(torch.__version__),
+                 "numpy": np.__version__, "executable": sys.executable,
+                 "operators": len(workspace.RegisteredOperators())}
+        for name in ("onnx", "onnxruntime"):
+            try:
+                found[name] = __import__(name).__version__
+            except ImportError:
+                pass
+        return found
+
+    def open(self, spec: Dict[str, Any]) -> Dict[str, Any]:
+        """Load and convert the model; nothing runs yet."""
+        with self._current():
+            self._opened = open_model(spec, lambda index, label: self._status.enter(CONVERT, index, label))
+        self._created = {}
+        self._status.enter(IDLE)
+        return self._opened.to_json()
+
+    def _model(self) -> Opened:
+        if self._opened is None:
+            raise RuntimeError("no model is open")
+        return self._opened
+
+    def init(self) -> None:
+        """Empty the workspace, feed the initializers, run init_net one operator at a time."""
+        opened = self._model()
+        with self._current():
+            workspace.ResetWorkspace()
+            self._created = {}
+            self._status.enter(FEED, -1, "initializers")
+            for name, array in opened.initializers():
+                reader.feed(name, array)
+            for index, op in enumerate(opened.init_net.op):
+                self._status.enter(INIT, index)
+                self._run_init(index, op, opened.init_net)
+            self._status.enter(IDLE)
+
+    def _run_init(self, index: int, op: Any, init_net: Any) -> None:
+        net = self._alone(op, init_net, "c2step/init/%d" % index)
+        try:
+            C.run_net_once(net.SerializeToString())
+        except RuntimeError as error:
+            label = ' "%s"' % op.output[0] if op.output else ""
+            raise OperatorError("init_net operator %d %s%s: %s" % (index, op.type, label, reason_of(error)),
+                                "predict_net is not run on missing weights; mend init_net") from error
+
+    @staticmethod
+    def _alone(op: Any, net: Any, name: str) -> Any:
+        """A net of this one operator; CreateNet then merges the net's device option as in the whole net."""
+        alone = caffe2_pb2.NetDef(name=name, type="simple")
+        if net.HasField("device_option"):
+            alone.device_option.CopyFrom(net.device_option)
+        alone.op.add().CopyFrom(op)
+        alone.external_input.extend(dict.fromkeys(op.input))
+        return alone
+
+    # -- running ------------------------------------------------------------------------------
+
+    def feed(self, name: str, array: np.ndarray) -> BlobSummary:
+        """Feed one blob, fetch it back, and make sure that the bytes are the same."""
+        with self._current():
+            self._status.enter(FEED, -1, name)
+            kind = STRING if array.dtype.kind in "OSU" else TENSOR
+            try:
+                reader.feed(name, array, kind)
+            except RuntimeError as error:
+                raise InputError("cannot feed %s with dtype %s: %s" % (name, array.dtype, reason_of(error)),
+                                 "Caffe2 takes float16 to float64, int8 to int64, uint8, uint16 and bool") from error
+            blob = reader.read(name)
+            if kind == TENSOR and (blob.array is None or blob.array.tobytes() != reader.native(array).tobytes()):
+                raise InputError("feeding %s changed its value (dtype %s)" % (name, array.dtype))
+            return summarize(blob)
+
+    def run(self, request: Dict[str, Any], on_step: Callable[[StepEvent], None]) -> str:
+        """Run a range of operators; see `Workspace.run`."""
+        recorder = _Recorder(request.get("record"), request.get("wraps") or ())
+        tick = int(request.get("tick", 0))
+        with self._current():
+            for index in range(request["first"], request["last"]):
+                if self._status.stop_asked():
+                    return self._done("stopped")
+                event = self._step(index, tick, recorder)
+                if event is None:
+                    return self._done("full")
+                on_step(event)
+                if event["status"] != "ok":
+                    return self._done("failed")
+                tick += 1
+        return self._done("done")
+
+    def _done(self, reason: str) -> str:
+        self._status.enter(IDLE)
+        return reason
+
+    def _step(self, index: int, tick: int, recorder: "_Recorder") -> Optional[StepEvent]:
+        op = self._model().predict_net.op[index]
+        event: StepEvent = {"index": index, "status": "ok", "error": None, "outputs": []}
+        wrapped = recorder.wraps(op)
+        if wrapped:
+            self._status.enter(FETCH, index)
+            event["wrapped"] = {"inputs": recorder.save_all(wrapped, tick, "in", op.input), "directories": wrapped}
+        self._status.enter(RUN, index)
+        start = time.perf_counter()
+        try:
+            C.run_net(self._net_of(index, op), 1, False)
+        except RuntimeError as error:
+            event.update(status="failed", error=reason_of(error), full_error=str(error)[:20000])
+        event["seconds"] = time.perf_counter() - start
+        if event["status"] == "ok":
+            self._status.enter(FETCH, index)
+            self._outputs(op, tick, recorder, event)
+        self._status.finished()
+        return None if event.get("full") else event
+
+    def _outputs(self, op: Any, tick: int, recorder: "_Recorder", event: StepEvent) -> None:
+        blobs = [reader.read(name, view=True) for name in op.output]
+        unreadable = [b for b in blobs if b.kind == UNREADABLE]
+        if unreadable:
+            event.update(status="failed", error="%s has %s" % (unreadable[0].name, unreadable[0].text))
+            return
+        try:
+            event["outputs"] = recorder.record(op, tick, blobs)
+        except CaptureError as error:
+            event.update(disk={"message": error.message, "hint": error.hint}, outputs=recorder.describe(blobs))
+        if event["outputs"] is None:
+            event["full"] = True
+        elif "wrapped" in event:
+            event["wrapped"]["outputs"] = recorder.save_all(event["wrapped"]["directories"], tick, "out", op.output)
+
+    def _net_of(self, index: int, op: Any) -> str:
+        name = self._created.get(index)
+        if name is None:
+            name = "c2step/%d" % index
+            C.create_net(self._alone(op, self._model().predict_net, name).SerializeToString(), True)
+            self._created[index] = name
+        return name
+
+    # -- looking ------------------------------------------------------------------------------
+
+    def peek(self, names: Optional[Sequence[str]] = None) -> List[Dict[str, Any]]:
+        """Kind, dtype and shape of blobs; all of the workspace's unless named."""
+        with self._current():
+            self._status.enter(FETCH, -1, "all blobs")
+            return [reader.peek(name) for name in (reader.names() if names is None else names)]
+
+    def fetch(self, name: str) -> Blob:
+        """The value of a blob, copied."""
+        with self._current():
+            self._status.enter(FETCH, -1, name)
+            return reader.read(name)
+
+    def summary(self, name: str) -> BlobSummary:
+        """The summary of a blob, without copying its value."""
+        with self._current():
+            self._status.enter(FETCH, -1, name)
+            return summarize(reader.read(name, view=True))
+
+    def describe(self, index: int, init: bool = False) -> str:
+        """An operator as text, long lists cut, and its ONNX node."""
+        opened = self._model()
+        net, node_of = (opened.init_net, opened.init_node_of) if init else (opened.predict_net, opened.node_of)
+        text = _shortened(net.op[index])
+        if opened.onnx_model is None or index >= len(node_of):
+            return text
+        from ..importer import backend
+
+        return "%s\nfrom ONNX node %d:\n%s" % (text, node_of[index], backend.describe_node(opened.onnx_model, node_of[index]))
+
+    def infer_shapes(self) -> Dict[str, Any]:
+        """Shapes and dtypes that Caffe2 infers for predict_net from the blobs in the workspace."""
+        with self._current():
+            self._status.enter(RUN, -1, "shape inference")
+            shapes, types = workspace.InferShapesAndTypes([self._model().predict_net])
+        return {name: [list(map(int, shape)), int(types.get(name, 0))] for name, shape in shapes.items()}
+
+    # -- changing -----------------------------------------------------------------------------
+
+    def restore(self, values: Sequence[Dict[str, Any]], remove: Sequence[str], reset: Sequence[int]) -> None:
+        """Put blobs back from a capture's files, take others away, make some operators anew."""
+        with self._current():
+            for name in remove:
+                self._remove(name)
+            self._forget(reset)
+            for value in values:
+                self._status.enter(FEED, -1, value["name"])
+                blob = read_blob(value["file"], value["name"], value["kind"], value.get("scale"), value.get("zero_point"), mapped=True)
+                assert blob.array is not None
+                reader.feed(blob.name, np.asarray(blob.array), blob.kind, blob.scale, blob.zero_point)
+            self._status.enter(IDLE)
+
+    def _remove(self, name: str) -> None:
+        if not C.has_blob(name):
+            return
+        if hasattr(C, "reset_blob"):
+            C.reset_blob(name)
+            return
+        users = [i for i in self._created if name in self._model().predict_net.op[i].input or name in self._model().predict_net.op[i].output]
+        self._forget(users)  # they hold a pointer to the blob that goes away
+        C.Workspace.current.remove_blob(name)
+
+    def _forget(self, indices: Iterable[int]) -> None:
+        for index in indices:
+            name = self._created.pop(index, None)
+            if name is not None:
+                C.delete_net(name)
+
+    def convert(self, directory: str, text: bool = False) -> List[str]:
+        """Write the nets so that stock Caffe2 in a bare script runs them to the same result."""
+        from ..importer.writing import write_nets
+
+        return write_nets(self._model(), directory, text)
+
+    def interrupt(self) -> None:
+        """Stop a running `run` before its next operator."""
+        self._status.ask_stop()
+
+    def close(self) -> None:
+        """Let go of the Caffe2 workspace."""
+        if self._opened is not None:
+            with self._current():
+                workspace.ResetWorkspace()
+            self._opened = None
+
+    def _current(self) -> "_Switched":
+        return _Switched(self._name)
+
+
+class _Switched:
+    """Inside, a Caffe2 workspace is the current one; afterwards the former one is again."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __enter__(self) -> None:
+        self._before = C.current_workspace()
+        C.switch_workspace(self._name, True)
+
+    def __exit__(self, *_: Any) -> None:
+        C.switch_workspace(self._before, True)
+
+
+def _shortened(op: Any) -> str:
+    copy = caffe2_pb2.OperatorDef()
+    copy.CopyFrom(op)
+    notes = []
+    for arg in copy.arg:
+        for field in ("floats", "ints", "strings"):
+            values = getattr(arg, field)
+            if len(values) > 16:
+                notes.append("# argument %s has %d %s, the first 16 are shown" % (arg.name, len(values), field))
+                del values[16:]
+        if len(arg.s) > 400:
+            notes.append("# argument %s has %d bytes, the first 400 are shown" % (arg.name, len(arg.s)))
+            arg.s = arg.s[:400]
+    return "\n".join([str(copy).rstrip()] + notes)
+
+
+class _Recorder:
+    """Writes outputs into a capture's directory, as far as its filters and its limit allow."""
+
+    def __init__(self, record: Optional[Dict[str, Any]], wraps: Sequence[Tuple[str, str]]) -> None:
+        self._record = record
+        self._left = record.get("max_bytes") if record else None
+        self._types = set(record.get("types") or ()) if record else set()
+        self._match = re.compile(record["match"]) if record and record.get("match") else None
+        self._wraps = [(re.compile(pattern), directory) for pattern, directory in wraps]
+
+    def wraps(self, op: Any) -> List[str]:
+        """The directories into which this operator's inputs and outputs go."""
+        return [directory for pattern, directory in self._wraps if pattern.match(op.type)]
+
+    def save_all(self, directories: Sequence[str], tick: int, side: str, names: Sequence[str]) -> List[Dict[str, Any]]:
+        """Save blobs of a wrapped operator into each directory."""
+        rows = []
+        for slot, name in enumerate(names):
+            blob = reader.read(name, view=True)
+            row = _row(blob)
+            if blob.array is not None:
+                row["file"] = file_name(tick, "%s%d" % (side, slot), name, blob.kind)
+                for directory in directories:
+                    write_blob(os.path.join(directory, row["file"]), blob)
+            rows.append(row)
+        return rows
+
+    def describe(self, blobs: Sequence[Blob]) -> List[Dict[str, Any]]:
+        """The rows of blobs whose bytes are not kept."""
+        return [_row(blob) for blob in blobs]
+
+    def record(self, op: Any, tick: int, blobs: Sequence[Blob]) -> Optional[List[Dict[str, Any]]]:
+        """Write what is wanted and return the rows; None where the limit on bytes would be passed."""
+        wanted = [self._wanted(op, blob) for blob in blobs]
+        size = sum(b.array.nbytes + 128 for b, w in zip(blobs, wanted) if w and b.array is not None)
+        if self._left is not None and size > self._left:
+            if self._record and self._record.get("on_full") == "skip":
+                wanted = [False] * len(blobs)
+                size = 0
+            else:
+                return None
+        rows = []
+        for slot, (blob, keep) in enumerate(zip(blobs, wanted)):
+            row = _row(blob)
+            if keep and blob.array is not None:
+                assert self._record
+                row["file"] = file_name(tick, str(slot), blob.name, blob.kind)
+                write_blob(os.path.join(self._record["directory"], row["file"]), blob)
+            rows.append(row)
+        if self._left is not None:
+            self._left -= size
+        return rows
+
+    def _wanted(self, op: Any, blob: Blob) -> bool:
+        if not self._record or self._record.get("level", "full") != "full":
+            return False
+        if self._types and op.type not in self._types:
+            return False
+        return not self._match or self._match.search(blob.name) is not None
+
+
+def _row(blob: Blob) -> Dict[str, Any]:
+    summary = summarize(blob)
+    return {"name": blob.name, "kind": blob.kind, "dtype": summary.dtype, "shape": list(summary.shape),
+            "file": None, "summary": summary.to_json()}

@@ -1,0 +1,333 @@
+"""The client of a worker process: start it, talk to it, notice how it ends.
+
+The worker may die at any request.  The front then says which operator it was at (from the shared
+status page) and with which signal; `restart` gives a new worker, and the session puts it where the
+dead one stood.
+"""
+import json
+import os
+import selectors
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from typing import Any, Callable, Dict, List, Optional, Sequence
+
+import numpy as np
+
+from .. import errors
+from ..blob import STRING, TENSOR, Blob, BlobSummary
+from ..capture import read_blob, write_blob
+from ..errors import C2StepError, RuntimeMissing, WorkerDied, WorkerTimeout
+from . import StepEvent, Workspace
+from .runtime import Runtime
+from .status import CONVERT, FETCH, INIT, RUN, Doing, Status
+
+__all__ = ["ProcessWorkspace"]
+
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+# The package is loaded from its own folder: the folder around it may be another Python's site-packages.
+_BOOT = """
+import importlib.util, sys
+spec = importlib.util.spec_from_file_location("c2step", {init!r}, submodule_search_locations=[{package!r}])
+package = importlib.util.module_from_spec(spec)
+sys.modules["c2step"] = package
+spec.loader.exec_module(package)
+from c2step.workspace.worker import main
+main({status!r})
+"""
+
+
+class ProcessWorkspace(Workspace):
+    """Caffe2 in a worker process; see `Workspace` for the verbs.
+
+    `on_output` gets what Caffe2 or user code prints; `timeout` is in seconds for one operator (or
+    any other request), None for no limit.
+    """
+
+    def __init__(self, runtime: Runtime, on_output: Callable[[str], None] = lambda text: None,
+                 timeout: Optional[float] = None) -> None:
+        self.runtime = runtime
+        self.timeout = timeout
+        self._on_output = on_output
+        self.scratch = tempfile.mkdtemp(prefix="c2step-", dir=_fast_folder())
+        self._status = Status(os.path.join(self.scratch, "status"))
+        self._process: Optional["subprocess.Popen[bytes]"] = None
+        self._pending = b""
+        self._printed = b""
+        self._killed = ""
+        self._fetches = 0
+
+    # -- the process --------------------------------------------------------------------------
+
+    @property
+    def pid(self) -> Optional[int]:
+        """The worker's process id, None where there is none."""
+        return self._process.pid if self._process else None
+
+    def _start(self) -> "subprocess.Popen[bytes]":
+        boot = _BOOT.format(init=os.path.join(_PACKAGE, "__init__.py"), package=_PACKAGE,
+                            status=os.path.join(self.scratch, "status"))
+        self._killed, self._pending, self._printed = "", b"", b""
+        environment = dict(os.environ, PYTHONUNBUFFERED="1")
+        environment.pop("PYTHONPATH", None)
+        try:
+            self._process = subprocess.Popen(
+                self.runtime.command(["-c", boot]), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE, bufsize=0, start_new_session=True, env=environment)
+        except OSError as error:
+            raise RuntimeMissing("cannot start %s: %s" % (self.runtime, error.strerror or error)) from error
+        assert self._process.stdout and self._process.stderr
+        os.set_blocking(self._process.stdout.fileno(), False)
+        os.set_blocking(self._process.stderr.fileno(), False)
+        return self._process
+
+    def request(self, do: str, on_event: Optional[Callable[[StepEvent], None]] = None, **arguments: Any) -> Any:
+        """Send one request and wait for its reply; WorkerDied where the worker ends before it."""
+        process = self._process or self._start()
+        self._status.ask_stop(False)
+        line = (json.dumps({"do": do, "with": arguments}) + "\n").encode("utf-8")
+        try:
+            assert process.stdin
+            process.stdin.write(line)
+        except BrokenPipeError:
+            raise self._death(do) from None
+        return self._wait(process, do, on_event)
+
+    def _wait(self, process: "subprocess.Popen[bytes]", do: str,
+              on_event: Optional[Callable[[StepEvent], None]]) -> Any:
+        with selectors.DefaultSelector() as selector:
+            for stream in (process.stdout, process.stderr):
+                assert stream
+                selector.register(stream, selectors.EVENT_READ)
+            moved = time.monotonic()
+            while True:
+                ready = [key.fileobj for key, _ in selector.select(self._patience())]
+                if ready:
+                    moved = time.monotonic()
+                elif self.timeout and time.monotonic() - moved > self.timeout:
+                    self._kill("timeout")
+                if process.stderr in ready:
+                    self._drain()
+                if process.stdout in ready:
+                    message = self._receive(process, do, on_event)
+                    if message is not None:
+                        self._drain()
+                        return _result(message)
+
+    def _patience(self) -> Optional[float]:
+        return min(self.timeout, 0.2) if self.timeout else None
+
+    def _receive(self, process: "subprocess.Popen[bytes]", do: str,
+                 on_event: Optional[Callable[[StepEvent], None]]) -> Optional[Dict[str, Any]]:
+        """Read what is there: hand out events, return a reply, raise at the end of the stream."""
+        assert process.stdout
+        data = process.stdout.read(1 << 20)
+        if data == b"":
+            raise self._death(do)
+        self._pending += data or b""
+        *lines, self._pending = self._pending.split(b"\n")
+        for line in lines:
+            message = json.loads(line.decode("utf-8"))
+            if "event" not in message:
+                return message  # type: ignore[no-any-return]
+            if on_event:
+                on_event(message["event"])
+        return None
+
+    def _drain(self) -> None:
+        if not self._process or not self._process.stderr:
+            return
+        while True:
+            data = self._process.stderr.read(1 << 16)
+            if not data:
+                break
+            self._printed = (self._printed + data)[-4000:]
+            self._on_output(data.decode("utf-8", "replace"))
+
+    def _death(self, do: str) -> WorkerDied:
+        process = self._process
+        assert process
+        self._drain()
+        code = process.wait()
+        self._process = None
+        doing = self._status.doing()
+        name = _signal_name(code)
+        if self._killed == "timeout":
+            return WorkerTimeout("%s took longer than %g s and was stopped" % (_named(doing), self.timeout or 0),
+                                 "--timeout SECONDS changes the limit", name, doing.verb, _index(doing))
+        if self._killed:
+            return WorkerDied("%s was stopped by %s" % (_named(doing), self._killed), "", name, doing.verb, _index(doing))
+        if do == "versions":
+            raise _no_start(self.runtime, name, self._printed.decode("utf-8", "replace"))
+        return WorkerDied("%s ended its process with %s" % (_named(doing), name), "", name, doing.verb, _index(doing))
+
+    def doing(self) -> Doing:
+        """What the worker is at; for progress."""
+        return self._status.doing()
+
+    def interrupt(self) -> None:
+        """Stop a running `run` before its next operator."""
+        self._status.ask_stop()
+
+    def kill(self) -> None:
+        """End the worker now, because the user asked for it."""
+        self._kill("Ctrl-C")
+
+    def _kill(self, why: str) -> None:
+        if self._process:
+            self._killed = why
+            try:
+                os.kill(self._process.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+
+    @property
+    def alive(self) -> bool:
+        """Whether a worker is running."""
+        return self._process is not None and self._process.poll() is None
+
+    def close(self) -> None:
+        """End the worker and take the scratch folder away."""
+        if self._process:
+            assert self._process.stdin
+            try:
+                self._process.stdin.close()
+                self._process.wait(2)
+            except (OSError, subprocess.TimeoutExpired):
+                self._process.kill()
+                self._process.wait()
+            self._process = None
+        shutil.rmtree(self.scratch, ignore_errors=True)
+
+    # -- the verbs ----------------------------------------------------------------------------
+
+    def versions(self) -> Dict[str, Any]:
+        """Versions of what runs the operators."""
+        return self.request("versions")  # type: ignore[no-any-return]
+
+    def open(self, spec: Dict[str, Any]) -> Dict[str, Any]:
+        """Load and convert the model in the worker."""
+        return self.request("open", spec=spec)  # type: ignore[no-any-return]
+
+    def init(self) -> None:
+        """Run init_net in the worker."""
+        self.request("init")
+
+    def feed(self, name: str, array: np.ndarray) -> BlobSummary:
+        """Feed one blob through a file of the scratch folder."""
+        kind = STRING if array.dtype.kind in "OSU" else TENSOR
+        path = self._scratch_file()
+        try:
+            write_blob(path, Blob(name, kind, np.asarray(array)))
+            return BlobSummary.from_json(self.request("feed", name=name, file=path, kind=kind))
+        finally:
+            _remove(path)
+
+    def run(self, request: Dict[str, Any], on_step: Callable[[StepEvent], None]) -> str:
+        """Run a range of operators in the worker; events come as they happen."""
+        return str(self.request("run", on_step, request=request))
+
+    def peek(self, names: Optional[Sequence[str]] = None) -> List[Dict[str, Any]]:
+        """Kind, dtype and shape of blobs."""
+        return self.request("peek", names=list(names) if names is not None else None)  # type: ignore[no-any-return]
+
+    def fetch(self, name: str) -> Blob:
+        """The value of a blob."""
+        path = self._scratch_file()
+        try:
+            found = self.request("fetch", name=name, file=path)
+            if not found["file"]:
+                return Blob(name, found["kind"], text=found["text"])
+            return read_blob(path, name, found["kind"], found["scale"], found["zero_point"])
+        finally:
+            _remove(path)
+
+    def summary(self, name: str) -> BlobSummary:
+        """The summary of a blob, made in the worker."""
+        return BlobSummary.from_json(self.request("summary", name=name))
+
+    def restore(self, values: Sequence[Dict[str, Any]], remove: Sequence[str], reset: Sequence[int]) -> None:
+        """Put blobs back from files."""
+        self.request("restore", values=list(values), remove=list(remove), reset=list(reset))
+
+    def describe(self, index: int, init: bool = False) -> str:
+        """An operator as text."""
+        return str(self.request("describe", index=index, init=init))
+
+    def convert(self, directory: str, text: bool = False) -> List[str]:
+        """Write both nets."""
+        return self.request("convert", directory=directory, text=text)  # type: ignore[no-any-return]
+
+    def infer_shapes(self) -> Dict[str, Any]:
+        """Shapes that Caffe2 infers."""
+        return self.request("infer_shapes")  # type: ignore[no-any-return]
+
+    def read_tensor(self, path: str) -> Blob:
+        """Decode an ONNX TensorProto file in the worker."""
+        target = self._scratch_file()
+        try:
+            found = self.request("read_tensor", path=os.path.abspath(path), file=target)
+            return read_blob(target, found["name"], found["kind"])
+        finally:
+            _remove(target)
+
+    def _scratch_file(self) -> str:
+        self._fetches += 1
+        return os.path.join(self.scratch, "blob-%d" % self._fetches)
+
+
+def _fast_folder() -> Optional[str]:
+    """Memory where it is a folder (values pass through it), else the usual place for temporary files."""
+    memory = "/dev/shm"
+    if os.environ.get("TMPDIR") or not os.access(memory, os.W_OK):
+        return None
+    return memory if shutil.disk_usage(memory).free > 1 << 30 else None
+
+
+def _result(message: Dict[str, Any]) -> Any:
+    if "ok" in message:
+        return message["ok"]
+    if "bug" in message:
+        raise RuntimeError("the worker failed:\n%s" % message["bug"])
+    found = message["error"]
+    kind = getattr(errors, found["kind"], C2StepError)
+    if kind is errors.ConversionError:
+        raise errors.ConversionError(found["message"], found["hint"], found.get("nodes", ()))
+    raise kind(found["message"], found["hint"])
+
+
+def _signal_name(code: int) -> str:
+    if code >= 0:
+        code = -(code - 128) if code > 128 else code  # a container reports 128 + signal
+    if code < 0:
+        try:
+            return signal.Signals(-code).name
+        except ValueError:
+            return "signal %d" % -code
+    return "exit status %d" % code
+
+
+def _named(doing: Doing) -> str:
+    if doing.phase == CONVERT:
+        return "converting ONNX node %d %s" % (doing.index, doing.label) if doing.index >= 0 else "converting the model"
+    if doing.index >= 0 and doing.phase in (INIT, RUN, FETCH):
+        return {INIT: "init_net operator %d", RUN: "operator %d", FETCH: "fetching the outputs of operator %d"}[doing.phase] % doing.index
+    return "%s %s" % (doing.verb, doing.label) if doing.label else "the worker"
+
+
+def _index(doing: Doing) -> Optional[int]:
+    return doing.index if doing.index >= 0 else None
+
+
+def _no_start(runtime: Runtime, signal_name: str, printed: str) -> RuntimeMissing:
+    last = printed.strip().split("\n")[-1] if printed.strip() else signal_name
+    return RuntimeMissing("%s does not start: %s" % (runtime, last), runtime.hint)
+
+
+def _remove(path: str) -> None:
+    try:
+        os.remove(path)
+    except OSError:
+        pass

@@ -1,0 +1,147 @@
+"""Read blobs of the current Caffe2 workspace without changing them.  Worker side only.
+
+`FetchBlob` answers with a line of text where a blob was never written or holds a mutex, and with a
+TypeError for Int8; a tensor whose shape overflowed ends the process when it is copied.  So the kind
+and the shape are looked at before any value is.
+"""
+import re
+from typing import Any, Dict, List, Optional, Tuple
+
+import numpy as np
+from caffe2.proto import caffe2_pb2
+from caffe2.python import workspace
+
+from ..blob import INT8, MISSING, OTHER, STRING, TENSOR, UNINITIALISED, UNREADABLE, Blob
+
+__all__ = ["peek", "read"]
+
+C: Any = workspace.C
+_NO_VALUE = re.compile(r"^.*, a C\+\+ native class of type (.*)\.$", re.DOTALL)
+_LARGEST = 1 << 46  # bytes; more than any machine has, so the shape must have overflowed
+
+
+def read(name: str, view: bool = False) -> Blob:
+    """A blob's value; `view` gives the tensor's own memory, valid until the next operator runs."""
+    if not C.has_blob(name):
+        return Blob(name, MISSING, text="not in the workspace")
+    handle = C.Workspace.current.create_blob(name)  # finds it: no new blob is made
+    if not hasattr(handle, "is_tensor"):
+        return _read_by_text(name)
+    if not handle.is_tensor():
+        return _read_other(name)
+    shape = tuple(handle.tensor().shape)
+    if impossible(shape):
+        return Blob(name, UNREADABLE, text="shape %s, which no memory can hold; reading it ends the process with SIGSEGV" % (shape,))
+    return _read_tensor(name, handle, view)
+
+
+def impossible(shape: Tuple[int, ...]) -> bool:
+    """Whether a shape is negative somewhere or larger than any memory."""
+    size = 1
+    for dim in shape:
+        size *= max(int(dim), 0)
+    return any(dim < 0 for dim in shape) or size > _LARGEST
+
+
+def _read_tensor(name: str, handle: Any, view: bool) -> Blob:
+    if view:
+        try:
+            return Blob(name, TENSOR, handle.to_torch().numpy())
+        except (RuntimeError, TypeError):  # strings, uint16, or a tensor without a type yet
+            pass
+    try:
+        return _of_array(name, C.fetch_blob(name))
+    except RuntimeError as error:
+        return Blob(name, UNINITIALISED, text=str(error).split("\n")[0][:200])
+
+
+def _of_array(name: str, array: np.ndarray) -> Blob:
+    return Blob(name, STRING if array.dtype.kind in "OSU" else TENSOR, array)
+
+
+def _read_other(name: str) -> Blob:
+    try:
+        value = C.fetch_blob(name)
+    except TypeError:
+        return _read_int8(name)
+    return _of_text(name, value)
+
+
+def _read_by_text(name: str) -> Blob:
+    """For Caffe2 of torch 1.0, whose blobs cannot be asked what they are."""
+    value = C.fetch_blob(name)
+    if isinstance(value, np.ndarray):
+        return Blob(name, UNREADABLE, text=str(value.shape)) if impossible(value.shape) else _of_array(name, value)
+    return _of_text(name, value)
+
+
+def _of_text(name: str, value: Any) -> Blob:
+    text = value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else str(value)
+    match = _NO_VALUE.match(text)
+    if not match:
+        return Blob(name, STRING, np.array(value, dtype=object))
+    described = match.group(1)
+    if "Int8Tensor" in described:
+        return _read_int8(name)
+    if described.startswith("nullptr"):
+        return Blob(name, UNINITIALISED, text="never written")
+    return Blob(name, OTHER, text="not a tensor: %s" % described)
+
+
+def _read_int8(name: str) -> Blob:
+    proto = caffe2_pb2.BlobProto.FromString(C.serialize_blob(name))
+    quantised = proto.qtensor
+    dims = tuple(quantised.dims)
+    if quantised.data_type == caffe2_pb2.TensorProto.INT32 or not quantised.is_signed and quantised.precision > 8:
+        array = np.array(quantised.data, dtype=np.int32).reshape(dims)
+    else:
+        array = np.array(quantised.data, dtype=np.uint8).reshape(dims)
+    return Blob(name, INT8, array, float(quantised.scale), int(quantised.bias))
+
+
+def peek(name: str) -> Dict[str, Any]:
+    """Kind, dtype and shape of one blob as JSON, without copying its value."""
+    blob = read(name, view=True)
+    array = blob.array
+    dtype = "" if array is None else "string" if blob.kind == STRING else str(array.dtype)
+    return {"name": name, "kind": blob.kind, "dtype": dtype,
+            "shape": [int(d) for d in array.shape] if array is not None else [], "text": blob.text}
+
+
+def names() -> List[str]:
+    """Every blob of the workspace."""
+    return list(C.blobs())
+
+
+def feed(name: str, array: np.ndarray, kind: str = TENSOR, scale: Optional[float] = None,
+         zero_point: Optional[int] = None) -> None:
+    """Feed a value in the byte order and layout that Caffe2 wants, into storage of its own."""
+    if hasattr(C, "reset_blob") and C.has_blob(name):
+        C.reset_blob(name)  # else the bytes would go into storage that another blob may share
+    if kind == INT8:
+        _feed_int8(name, array, float(scale or 1.0), int(zero_point or 0))
+    elif kind == STRING:
+        C.feed_blob(name, array.item() if array.ndim == 0 else array)
+    else:
+        C.feed_blob(name, native(array))
+
+
+def native(array: np.ndarray) -> np.ndarray:
+    """The same values in native byte order, contiguous."""
+    if not array.dtype.isnative:
+        array = array.astype(array.dtype.newbyteorder("="))
+    return np.ascontiguousarray(array).reshape(array.shape)
+
+
+def _feed_int8(name: str, array: np.ndarray, scale: float, zero_point: int) -> None:
+    wide = array.dtype == np.int32
+    op = caffe2_pb2.OperatorDef(type="Int8GivenIntTensorFill" if wide else "Int8GivenTensorFill", output=[name])
+    op.arg.add(name="shape").ints.extend(array.shape)
+    values = op.arg.add(name="values")
+    if wide:
+        values.ints.extend(int(v) for v in array.reshape(-1))
+    else:
+        values.s = native(array).tobytes()
+    op.arg.add(name="Y_scale").f = scale
+    op.arg.add(name="Y_zero_point").i = zero_point
+    C.run_operator_once(op.SerializeToString())

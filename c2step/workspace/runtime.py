@@ -1,0 +1,71 @@
+"""Which interpreter runs the operators.
+
+`python:PATH` names one.  Without a name it is this interpreter if it has Caffe2, else the pinned
+environment that set-up made (`.venv` beside the package, or the one in C2STEP_RUNTIME).
+"""
+import importlib.util
+import os
+import sys
+from typing import List, NamedTuple, Optional
+
+from ..errors import RuntimeMissing
+
+__all__ = ["Runtime", "find_runtime", "has_caffe2"]
+
+_ENVIRONMENT = "C2STEP_RUNTIME"
+_NONE = ("no interpreter with Caffe2 was found",
+         "run ./scripts/demo once to make one, or name one: --runtime python:/path/to/python "
+         "(Python 3.7 to 3.9 with torch 1.0.0 to 1.10.2)")
+
+
+class Runtime(NamedTuple):
+    """An interpreter with Caffe2, and how it was chosen."""
+
+    python: str
+    name: str
+
+    def command(self, arguments: List[str]) -> List[str]:
+        """The command line that starts it."""
+        return [self.python] + arguments
+
+    @property
+    def hint(self) -> str:
+        """What to do where it does not work."""
+        return "it needs Python 3.7 to 3.9 with torch 1.0.0 to 1.10.2, numpy below 1.24, protobuf 3.20, onnx, future and six"
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def has_caffe2() -> bool:
+    """Whether this interpreter has Caffe2's Python bindings, without importing them."""
+    found = importlib.util.find_spec("caffe2")
+    if found is None or not found.submodule_search_locations:
+        return False
+    folder = os.path.join(list(found.submodule_search_locations)[0], "python")
+    return os.path.isdir(folder) and any(name.startswith("caffe2_pybind11_state") for name in os.listdir(folder))
+
+
+def find_runtime(spec: Optional[str] = None) -> Runtime:
+    """The interpreter that `--runtime` names, or the default one; RuntimeMissing where there is none."""
+    spec = spec or os.environ.get(_ENVIRONMENT) or ""
+    if spec:
+        return _named(spec)
+    if has_caffe2():
+        return Runtime(sys.executable, "this interpreter")
+    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    pinned = os.path.join(root, ".venv", "bin", "python")
+    if os.access(pinned, os.X_OK):
+        return Runtime(pinned, "python:%s" % pinned)
+    raise RuntimeMissing(*_NONE)
+
+
+def _named(spec: str) -> Runtime:
+    kind, colon, path = spec.partition(":")
+    if not colon or kind != "python":
+        kind, path = "python", spec
+    if os.path.isdir(path):
+        path = os.path.join(path, "bin", "python")
+    if not os.access(path, os.X_OK):
+        raise RuntimeMissing("runtime %s: %s is no program" % (spec, path), "--runtime python:/path/to/python")
+    return Runtime(os.path.abspath(path), "python:%s" % path)

@@ -1,0 +1,136 @@
+"""The worker process: Caffe2 behind a pipe.
+
+Standard library, numpy, onnx and Caffe2 only; runs on Python 3.7 and up.  One request a line in,
+any number of event lines and one reply line out, all JSON, on pipes that nothing else can write to:
+file descriptors 0 and 1 are taken away first, so what Caffe2 or user code prints goes to 2.
+"""
+import ctypes
+import json
+import os
+import signal
+import sys
+import traceback
+from typing import Any, Callable, Dict
+
+from ..blob import Blob
+from ..capture import write_blob
+from ..errors import C2StepError, ConversionError
+from .status import Status
+
+__all__ = ["main"]
+
+
+def main(status_path: str) -> None:
+    """Serve requests until the front closes the pipe."""
+    requests = os.fdopen(os.dup(0), "r", encoding="utf-8")
+    replies = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    with open(os.devnull) as nothing:
+        os.dup2(nothing.fileno(), 0)
+    os.dup2(2, 1)
+    _die_with_parent()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the front decides what Ctrl-C stops
+    server = _Server(Status(status_path), replies)
+    for line in requests:
+        server.answer(json.loads(line))
+    os._exit(0)  # Caffe2's own teardown may die, and nothing is left to lose
+
+
+def _die_with_parent() -> None:
+    try:
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG; Linux only
+    except (AttributeError, OSError):
+        pass
+
+
+class _Server:
+    def __init__(self, status: Status, replies: Any) -> None:
+        self._status = status
+        self._replies = replies
+        self._workspace: Any = None
+        self._flush = getattr(ctypes.CDLL(None), "fflush", None)
+
+    def answer(self, request: Dict[str, Any]) -> None:
+        """Do one request and write its reply."""
+        try:
+            reply = {"ok": self._method(request["do"])(**request.get("with", {}))}
+        except C2StepError as error:
+            reply = {"error": {"kind": type(error).__name__, "message": error.message, "hint": error.hint}}
+            if isinstance(error, ConversionError):
+                reply["error"]["nodes"] = error.nodes
+        except ImportError as error:
+            reply = {"error": {"kind": "RuntimeMissing", "message": "%s has no usable Caffe2: %s" % (sys.executable, error), "hint": ""}}
+        except MemoryError:
+            reply = {"error": {"kind": "C2StepError", "message": "out of memory in the worker", "hint": "fewer or smaller blobs at a time"}}
+        except Exception:
+            reply = {"bug": traceback.format_exc()}
+        self._send(reply)
+
+    def _method(self, name: str) -> Callable[..., Any]:
+        return getattr(self, "do_" + name)  # type: ignore[no-any-return]
+
+    def _send(self, message: Dict[str, Any]) -> None:
+        if "event" not in message:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            if self._flush:
+                self._flush(None)
+        self._replies.write(json.dumps(message) + "\n")
+        self._replies.flush()
+
+    def _caffe2(self) -> Any:
+        if self._workspace is None:
+            from .local import LocalWorkspace
+
+            self._workspace = LocalWorkspace(self._status)
+        return self._workspace
+
+    def do_versions(self) -> Any:
+        return self._caffe2().versions()
+
+    def do_open(self, spec: Dict[str, Any]) -> Any:
+        return self._caffe2().open(spec)
+
+    def do_init(self) -> None:
+        self._caffe2().init()
+
+    def do_feed(self, name: str, file: str, kind: str) -> Any:
+        from ..capture import read_blob
+
+        array = read_blob(file, name, kind).array
+        return self._caffe2().feed(name, array).to_json()
+
+    def do_run(self, request: Dict[str, Any]) -> Any:
+        return self._caffe2().run(request, lambda event: self._send({"event": event}))
+
+    def do_peek(self, names: Any = None) -> Any:
+        return self._caffe2().peek(names)
+
+    def do_fetch(self, name: str, file: str) -> Dict[str, Any]:
+        blob: Blob = self._caffe2().fetch(name)
+        if blob.array is not None:
+            write_blob(file, blob)
+        return {"kind": blob.kind, "scale": blob.scale, "zero_point": blob.zero_point, "text": blob.text,
+                "file": blob.array is not None}
+
+    def do_summary(self, name: str) -> Any:
+        return self._caffe2().summary(name).to_json()
+
+    def do_restore(self, values: Any, remove: Any, reset: Any) -> None:
+        self._caffe2().restore(values, remove, reset)
+
+    def do_describe(self, index: int, init: bool = False) -> str:
+        return str(self._caffe2().describe(index, init))
+
+    def do_convert(self, directory: str, text: bool = False) -> Any:
+        return self._caffe2().convert(directory, text)
+
+    def do_infer_shapes(self) -> Any:
+        return self._caffe2().infer_shapes()
+
+    def do_read_tensor(self, path: str, file: str) -> Dict[str, Any]:
+        """Decode an ONNX TensorProto file, which the front has no library for."""
+        from ..importer.tensors import read_tensor
+
+        name, blob = read_tensor(path)
+        write_blob(file, blob)
+        return {"name": name, "kind": blob.kind}
