@@ -1,0 +1,136 @@
+"""What has run so far: the steps, which version of each blob is live, and where versions are kept."""
+import os
+from dataclasses import dataclass
+from typing import Any, Dict, List, NamedTuple, Optional, Set, Tuple
+
+from .blob import MISSING, UNINITIALISED, BlobSummary
+from .net import BlobVersion, Operator
+
+__all__ = ["History", "Kept", "Output", "Step"]
+
+
+@dataclass(frozen=True)
+class Output:
+    """One blob version that a step wrote; `file` is inside the capture, None where no bytes were kept."""
+
+    name: str
+    version: int
+    kind: str
+    summary: BlobSummary
+    file: Optional[str]
+
+    def to_json(self) -> Dict[str, Any]:
+        """As a journal row's entry."""
+        return {"name": self.name, "version": self.version, "kind": self.kind, "dtype": self.summary.dtype,
+                "shape": list(self.summary.shape), "file": self.file, "summary": self.summary.to_json()}
+
+
+@dataclass(frozen=True)
+class Step:
+    """One executed operator; `status` is ok, failed or died."""
+
+    tick: int
+    iteration: int
+    index: int
+    operator: Operator
+    status: str
+    error: Optional[str]
+    inputs: Tuple[BlobVersion, ...]
+    outputs: Tuple[Output, ...]
+    seconds: float = 0.0
+
+    def to_json(self) -> Dict[str, Any]:
+        """As a journal row."""
+        op = self.operator
+        return {"index": self.index, "type": op.type, "name": op.name, "node": op.node.label if op.node else None,
+                "status": self.status, "error": self.error,
+                "inputs": [{"name": name, "version": version} for name, version in self.inputs],
+                "outputs": [output.to_json() for output in self.outputs],
+                "tick": self.tick, "iteration": self.iteration, "seconds": self.seconds}
+
+
+class Kept(NamedTuple):
+    """A version whose bytes are in a file."""
+
+    file: str
+    kind: str
+    summary: BlobSummary
+
+
+class History:
+    """Steps in order, and for every blob the live version and those that were kept.
+
+    Version 0 is what init_net or a feed left; it exists for the blobs in `initial`.
+    """
+
+    def __init__(self) -> None:
+        self.steps: List[Step] = []
+        self.versions: Dict[str, int] = {}
+        self.kept: Dict[BlobVersion, Kept] = {}
+        self.summaries: Dict[BlobVersion, BlobSummary] = {}
+        self.initial: Set[str] = set()
+        self.feeds: List[Tuple[int, str, int]] = []  # (how many steps had run, blob, version it made)
+
+    def version(self, name: str) -> int:
+        """The live version."""
+        return self.versions.get(name, 0)
+
+    def known(self, name: str) -> List[int]:
+        """The versions that exist so far, oldest first."""
+        start = 0 if name in self.initial else 1
+        return list(range(start, self.version(name) + 1))
+
+    def keep(self, name: str, version: int, kept: Kept) -> None:
+        """Remember where a version's bytes are."""
+        self.kept[BlobVersion(name, version)] = kept
+        self.summaries[BlobVersion(name, version)] = kept.summary
+
+    def unkept_initial(self) -> List[str]:
+        """Blobs that still hold their initial value, of which no copy is kept."""
+        return [name for name in self.initial
+                if self.version(name) == 0 and BlobVersion(name, 0) not in self.kept]
+
+    def add(self, step: Step, folder: str) -> None:
+        """Append a step and make its outputs the live versions."""
+        self.steps.append(step)
+        for output in step.outputs:
+            self.versions[output.name] = output.version
+            self.summaries[BlobVersion(output.name, output.version)] = output.summary
+            if output.file:
+                self.keep(output.name, output.version, Kept(os.path.join(folder, output.file), output.kind, output.summary))
+
+    def add_feed(self, name: str, version: int) -> None:
+        """A value fed from outside became `version`."""
+        self.versions[name] = version
+        self.feeds.append((len(self.steps), name, version))
+
+    def undo(self, steps: int) -> Set[str]:
+        """Take back the last `steps` steps and the feeds since; returns the blobs whose version changed."""
+        target = len(self.steps) - steps
+        changed = {out.name for step in self.steps[target:] for out in step.outputs}
+        changed |= {name for at, name, _ in self.feeds if at > target}
+        del self.steps[target:]
+        self.feeds = [feed for feed in self.feeds if feed[0] <= target]
+        before = dict(self.versions)
+        self.versions = self._live()
+        for name in changed:
+            for version in range(self.version(name) + 1, before.get(name, 0) + 1):
+                self.kept.pop(BlobVersion(name, version), None)
+                self.summaries.pop(BlobVersion(name, version), None)
+        return changed
+
+    def _live(self) -> Dict[str, int]:
+        versions: Dict[str, int] = {}
+        for step in self.steps:
+            versions.update((out.name, out.version) for out in step.outputs)
+        for _, name, version in self.feeds:
+            versions[name] = max(version, versions.get(name, 0))
+        return versions
+
+    def exists(self, name: str) -> bool:
+        """Whether the live version of a blob has a value."""
+        version = self.version(name)
+        if version == 0:
+            return name in self.initial
+        summary = self.summaries.get(BlobVersion(name, version))
+        return summary is None or summary.kind not in (MISSING, UNINITIALISED)
