@@ -1,0 +1,1 @@
+"""Sample models, trained on scikit-learn's digits."""
