@@ -1,1 +1,41 @@
-"""c2step: the stepping debugger for Caffe2."""
+"""c2step: the stepping debugger for Caffe2.
+
+    import c2step
+
+    with c2step.open("model.onnx", inputs={"x": array}) as session:
+        session.until("conv2")
+        print(session.summary("relu1"))
+        session.cont()
+        print(session.fetch("prob").array)
+
+`c2step.open` returns a `stepper.Session`; its verbs are those of the prompt.
+"""
+from typing import Any
+
+from .errors import C2StepError
+
+__version__ = "0.1.0"
+__all__ = ["C2StepError", "dump", "open", "open_capture"]
+
+
+def open(model: Any = None, inputs: Any = None, **options: Any) -> Any:  # noqa: A001 - the library's verb
+    """Open a model and stand before its first operator; see `c2step.launch.open_session` for the options."""
+    from .launch import open_session
+
+    return open_session(model, inputs, **options)
+
+
+def dump(model: Any, inputs: Any, directory: str, **options: Any) -> Any:
+    """Run a model to its end, keep every output blob in `directory`, and return the Stop that ended it."""
+    from .launch import open_session
+    from .stepper import Keep
+
+    with open_session(model, inputs, keep=Keep(directory, on_full="stop"), **options) as session:
+        return session.cont()
+
+
+def open_capture(directory: str) -> Any:
+    """Open a directory that `dump` wrote; see `c2step.capture.Capture`."""
+    from .capture import Capture
+
+    return Capture(directory)

@@ -53,6 +53,11 @@ class BlobSummary:
             count *= dim
         return count
 
+    @property
+    def nbytes(self) -> int:
+        """How many bytes the values take; 0 for strings."""
+        return 0 if self.dtype in ("", "string") else self.size * np.dtype(self.dtype).itemsize
+
     def to_json(self) -> Dict[str, Any]:
         """As plain JSON values; `from_json` is the inverse."""
         return {key: value for key, value in asdict(self).items() if value is not None}

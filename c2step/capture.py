@@ -38,6 +38,7 @@ def write_blob(path: str, blob: Blob) -> int:
     Raises CaptureError naming the file where the disk is full or the folder cannot be written.
     """
     assert blob.array is not None
+    _remove_quietly(path)  # whoever has the older file mapped keeps it
     try:
         with open(path, "wb") as file:
             if blob.kind == STRING:
@@ -191,7 +192,7 @@ class Capture:
         except (OSError, ValueError) as error:
             raise CaptureError("%s is no capture: %s cannot be read (%s)" % (path, HEADER, error),
                                "c2step dump MODEL --input FILE -o DIR makes one") from error
-        self.rows: List[Dict[str, Any]] = list(_rows(os.path.join(path, JOURNAL)))
+        self.rows: List[Dict[str, Any]] = [row for row in _rows(os.path.join(path, JOURNAL)) if "event" not in row]
         self._blobs: Dict[Tuple[str, int], StoredBlob] = {}
         for row in self.rows:
             self._index(row)

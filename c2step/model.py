@@ -26,7 +26,7 @@ class Model:
     """Nets and declarations; `refused` lists nodes that a partial import left out."""
 
     kind: str
-    files: Dict[str, Optional[str]]
+    files: Dict[str, str]
     sha256: Dict[str, str]
     init_net: Net
     predict_net: Net

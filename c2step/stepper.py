@@ -59,7 +59,7 @@ class Session:
 
     def __init__(self, workspace: Workspace, spec: Dict[str, Any], inputs: Optional[Dict[str, np.ndarray]] = None,
                  keep: Optional[Keep] = None, header: Optional[Dict[str, Any]] = None) -> None:
-        """Open the model that `spec` names, run init_net and feed `inputs`.
+        """Open the model that `spec` names (see `launch.open_session`), run init_net and feed `inputs`.
 
         Raises ModelError, OperatorError (an init_net operator), InputError or WorkerDied.
         """
@@ -248,7 +248,7 @@ class Session:
             return
         self._skipped.discard(op.index)
         self._bad.pop(op.index, None)
-        self._bytes_kept += sum(out.summary.size for out in step.outputs if out.file)
+        self._bytes_kept += sum(out.summary.nbytes for out in step.outputs if out.file)
         self.history.add(step, self._writer().path)
         self.position = op.index + 1
         self.on_step(step)
@@ -334,6 +334,8 @@ class Session:
         if lost:
             note = self._replay(lost)
         self._put_back(set(live))
+        if not lost:
+            self._reseed({step.operator for step in self.steps if is_random(step.operator)})
         return note
 
     def _is_kept(self, name: str, version: int) -> bool:
@@ -346,7 +348,7 @@ class Session:
         """Run what has run again, for blobs of which no copy could be kept."""
         chances = [op for op in {step.operator for step in self.steps} if is_random(op) or is_stateful(op)]
         for step in list(self.steps):
-            self.workspace.run({"first": step.index, "last": step.index + 1, "tick": 0, "record": None, "wraps": []}, lambda event: None)
+            self._run_unrecorded(step.index)
         note = "; %d blobs were made again by running %d operators" % (len(lost), len(self.steps))
         if chances:
             note += ", not exact where they depend on %s" % ", ".join(str(op) for op in chances[:3])
@@ -386,15 +388,23 @@ class Session:
         return self._stop("step", (), detail)
 
     def _rewind(self, undone: Sequence[Step], changed: Set[str]) -> str:
-        # Operators with hidden state begin anew, as before their first run in this workspace.
-        hidden = [s.operator for s in undone if is_random(s.operator) or is_stateful(s.operator)]
-        ran_before = {s.index for s in self.steps}
-        fresh = sorted({op.index for op in hidden if op.index not in ran_before})
+        detail = self._reseed({step.operator for step in undone if is_random(step.operator)})
         self._put_back(changed)
-        if fresh:
-            self.workspace.restore([], [], fresh)
-        again = [op for op in hidden if op.index in ran_before]
-        return "not exact for %s: its random state has moved on" % again[0] if again else ""
+        return detail
+
+    def _reseed(self, random: Set[Operator]) -> str:
+        """Make random operators anew and draw as often as they had drawn, so that a seed gives the same again."""
+        seeded = {op for op in random if "seed" in op.device or "seed" in self.model.predict_net.device}
+        for op in sorted(seeded, key=lambda op: op.index):
+            self.workspace.restore([], [], [op.index])
+            for _ in range(sum(step.index == op.index for step in self.steps)):
+                self._run_unrecorded(op.index)
+            self._put_back(set(op.outputs))
+        unseeded = sorted(random - seeded, key=lambda op: op.index)
+        return "%s has no seed: it draws other numbers when it runs again" % unseeded[0] if unseeded else ""
+
+    def _run_unrecorded(self, index: int) -> None:
+        self.workspace.run({"first": index, "last": index + 1, "tick": 0, "record": None, "wraps": []}, lambda event: None)
 
     # -- blobs --------------------------------------------------------------------------------
 
@@ -507,10 +517,7 @@ class Session:
 
     def unfed(self) -> List[str]:
         """The inputs of predict_net that have no value."""
-        made_first = {name for op in self.model.predict_net.operators for name in op.outputs if name not in op.inputs}
-        free = self.model.predict_net.free_inputs()
-        return [name for name in free if name not in self.history.initial and self.history.version(name) == 0
-                and (name not in made_first or name in free)]
+        return [name for name in self.model.predict_net.free_inputs() if not self._has_been(name)]
 
     # -- operators, breakpoints, wrappers -----------------------------------------------------
 

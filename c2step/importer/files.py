@@ -17,11 +17,16 @@ ONNX, NET, TEXT_NET, EMPTY, UNKNOWN = "onnx", "net", "text net", "empty", "unkno
 
 
 class ModelFiles(NamedTuple):
-    """Either `onnx`, or `predict_net` with an optional `init_net`."""
+    """Either `onnx`, or `predict_net` with an optional `init_net`; `note` says what was passed over."""
 
     onnx: Optional[str] = None
     init_net: Optional[str] = None
     predict_net: Optional[str] = None
+    note: str = ""
+
+    def paths(self) -> Dict[str, str]:
+        """The files by their role."""
+        return {role: path for role, path in (("onnx", self.onnx), ("init_net", self.init_net), ("predict_net", self.predict_net)) if path}
 
 
 def _varint(data: bytes, at: int) -> Tuple[int, int]:
@@ -173,13 +178,14 @@ def _folder(folder: str) -> ModelFiles:
     nets = _nets_of_folder(kinds.get(NET, []) + kinds.get(TEXT_NET, []))
     models = kinds.get(ONNX, [])
     named = [path for path in models if path.endswith(".onnx")] or models
-    if nets and not named:
-        return nets
-    if len(named) == 1 and not nets:
+    if nets:
+        beside = ", ".join(os.path.basename(path) for path in models)
+        return nets._replace(note="the folder's Caffe2 nets are opened, not %s beside them" % beside if beside else "")
+    if len(named) == 1:
         return ModelFiles(onnx=named[0])
     if not named:
         raise ModelError("%s holds no ONNX model and no predict_net" % folder, "it has: %s" % ", ".join(sorted(os.listdir(folder))[:12]))
-    raise ModelError("%s holds several models: %s" % (folder, ", ".join(os.path.basename(p) for p in named) + (" and nets" if nets else "")),
+    raise ModelError("%s holds several models: %s" % (folder, ", ".join(os.path.basename(p) for p in named)),
                      "name the one that is meant")
 
 

@@ -6,7 +6,7 @@ front sees.
 import hashlib
 import os
 from dataclasses import dataclass, field
-from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 from caffe2.proto import caffe2_pb2
@@ -16,7 +16,7 @@ from ..net import OnnxNode
 from . import netdef
 from .files import ModelFiles, find_model
 
-__all__ = ["Opened", "open_model"]
+__all__ = ["Loaded", "Opened", "load_model", "open_model"]
 
 Declared = Tuple[str, Optional[str], Optional[Sequence[Any]]]
 
@@ -45,10 +45,10 @@ class Opened:
 
     def to_json(self) -> Dict[str, Any]:
         """What the front needs to know, as plain JSON."""
-        paths = [path for path in self.files if path]
+        paths = self.files.paths()
         return {
-            "kind": "onnx" if self.files.onnx else "nets", "files": self.files._asdict(),
-            "sha256": {os.path.basename(path): _sha256(path) for path in paths},
+            "kind": "onnx" if self.files.onnx else "nets", "files": paths,
+            "sha256": {os.path.basename(path): _sha256(path) for path in paths.values()},
             "init_net": netdef.to_net(self.init_net, self.init_node_of, self.nodes).to_json(),
             "predict_net": netdef.to_net(self.predict_net, self.node_of, self.nodes).to_json(),
             "inputs": [list(d) for d in self.inputs], "outputs": [list(d) for d in self.outputs],
@@ -64,26 +64,57 @@ def _sha256(path: str) -> str:
     return digest.hexdigest()
 
 
-def open_model(spec: Dict[str, Any], on_node: Callable[[int, str], None]) -> Opened:
-    """Open what `spec` names: model, or init_net and predict_net; import mode; dims.
+class Loaded(NamedTuple):
+    """A model's files as read, before anything is converted: an ONNX model or a pair of nets."""
+
+    files: ModelFiles
+    onnx_model: Any = None
+    pair: Optional[netdef.Pair] = None
+
+    def declared(self) -> Dict[str, Any]:
+        """What may be fed and what comes out, as JSON; `known` are further names that may be fed."""
+        if self.onnx_model is not None:
+            from . import backend
+
+            inputs, outputs = backend.declared(self.onnx_model)
+            known = [tensor.name for tensor in self.onnx_model.graph.initializer]
+            return {"kind": "onnx", "inputs": [list(d) for d in inputs], "outputs": [list(d) for d in outputs], "known": known}
+        assert self.pair
+        known = netdef.to_net(self.pair.predict_net).blobs()
+        return {"kind": "nets", "inputs": [list(d) for d in netdef.inputs_of(self.pair)], "known": known,
+                "outputs": [[name, None, None] for name in self.pair.predict_net.external_output]}
+
+
+def load_model(spec: Dict[str, Any]) -> Loaded:
+    """Find and read the files that `spec` names: model, or init_net and predict_net."""
+    files = find_model(spec.get("model"), spec.get("init_net"), spec.get("predict_net"))
+    if not files.onnx:
+        return Loaded(files, pair=netdef.load_pair(files))
+    from . import backend
+
+    return Loaded(files, onnx_model=backend.load(files.onnx))
+
+
+def open_model(loaded: Loaded, spec: Dict[str, Any], on_node: Callable[[int, str], None]) -> Opened:
+    """Convert what was loaded, with the import mode and the dimensions that `spec` gives.
 
     `on_node(index, label)` is called before each ONNX node is converted.
     """
-    files = find_model(spec.get("model"), spec.get("init_net"), spec.get("predict_net"))
-    return _open_onnx(files, spec, on_node) if files.onnx else _open_pair(files)
+    if loaded.pair is None:
+        return _open_onnx(loaded, spec, on_node)
+    return _open_pair(loaded.files, loaded.pair)
 
 
-def _open_pair(files: ModelFiles) -> Opened:
-    pair = netdef.load_pair(files)
+def _open_pair(files: ModelFiles, pair: netdef.Pair) -> Opened:
     given = [(name, None, None) for name in pair.predict_net.external_output]
-    return Opened(files, pair.init_net, pair.predict_net, list(netdef.inputs_of(pair)), list(given), pair.notes)
+    notes = ([files.note] if files.note else []) + pair.notes
+    return Opened(files, pair.init_net, pair.predict_net, list(netdef.inputs_of(pair)), list(given), notes)
 
 
-def _open_onnx(files: ModelFiles, spec: Dict[str, Any], on_node: Callable[[int, str], None]) -> Opened:
+def _open_onnx(loaded: Loaded, spec: Dict[str, Any], on_node: Callable[[int, str], None]) -> Opened:
     from . import backend
 
-    assert files.onnx
-    model = backend.load(files.onnx)
+    files, model = loaded.files, loaded.onnx_model
     notes: List[str] = []
     shapes = _input_shapes(backend, model, spec)
     findings: List[Dict[str, Any]] = []

@@ -23,6 +23,10 @@ class Workspace:
         """Versions of what runs the operators: python, torch, numpy, onnx, operators."""
         raise NotImplementedError
 
+    def declare(self, spec: Dict[str, Any]) -> Dict[str, Any]:
+        """Read a model's files, convert nothing: kind, inputs, outputs, other names that may be fed."""
+        raise NotImplementedError
+
     def open(self, spec: Dict[str, Any]) -> Dict[str, Any]:
         """Load a model and return it as JSON: init_net, predict_net, inputs, outputs, notes."""
         raise NotImplementedError

@@ -17,7 +17,7 @@ from caffe2.python import core, workspace
 from ..blob import STRING, TENSOR, UNREADABLE, Blob, BlobSummary, summarize
 from ..capture import file_name, read_blob, write_blob
 from ..errors import CaptureError, InputError, OperatorError
-from ..importer.opening import Opened, open_model
+from ..importer.opening import Loaded, Opened, load_model, open_model
 from . import StepEvent, Workspace, reader
 from .status import CONVERT, FEED, FETCH, IDLE, INIT, RUN, Status
 
@@ -45,6 +45,7 @@ class LocalWorkspace(Workspace):
         core.GlobalInit(["c2step", "--caffe2_log_level=3"])
         self._status = status or Status()
         self._name = "c2step-%d-%d" % (os.getpid(), id(self))
+        self._loaded: Optional[Loaded] = None
         self._opened: Optional[Opened] = None
         self._created: Dict[int, str] = {}
 
@@ -64,10 +65,21 @@ class LocalWorkspace(Workspace):
                 pass
         return found
 
+    def declare(self, spec: Dict[str, Any]) -> Dict[str, Any]:
+        """Read the model's files and say what it takes and gives."""
+        self._status.enter(CONVERT, -1, str(spec.get("model") or spec.get("predict_net")))
+        self._loaded = load_model(spec)
+        self._status.enter(IDLE)
+        return self._loaded.declared()
+
     def open(self, spec: Dict[str, Any]) -> Dict[str, Any]:
-        """Load and convert the model; nothing runs yet."""
+        """Convert the model; nothing runs yet."""
+        if self._loaded is None:
+            self.declare(spec)
+        loaded, self._loaded = self._loaded, None
+        assert loaded
         with self._current():
-            self._opened = open_model(spec, lambda index, label: self._status.enter(CONVERT, index, label))
+            self._opened = open_model(loaded, spec, lambda index, label: self._status.enter(CONVERT, index, label))
         self._created = {}
         self._status.enter(IDLE)
         return self._opened.to_json()
@@ -155,6 +167,9 @@ class LocalWorkspace(Workspace):
         if wrapped:
             self._status.enter(FETCH, index)
             event["wrapped"] = {"inputs": recorder.save_all(wrapped, tick, "in", op.input), "directories": wrapped}
+        before = recorder.before(op)
+        if before:
+            event["before"] = recorder.save_all([recorder.directory], tick, "before", before)
         self._status.enter(RUN, index)
         start = time.perf_counter()
         try:
@@ -320,6 +335,14 @@ class _Recorder:
         self._types = set(record.get("types") or ()) if record else set()
         self._match = re.compile(record["match"]) if record and record.get("match") else None
         self._wraps = [(re.compile(pattern), directory) for pattern, directory in wraps]
+        self._before = set(record.get("before") or ()) if record else set()
+        self.directory = record["directory"] if record else ""
+
+    def before(self, op: Any) -> List[str]:
+        """The blobs whose initial value this operator is about to overwrite, each once."""
+        names = [name for name in dict.fromkeys(op.output) if name in self._before]
+        self._before.difference_update(names)
+        return names
 
     def wraps(self, op: Any) -> List[str]:
         """The directories into which this operator's inputs and outputs go."""
@@ -356,9 +379,8 @@ class _Recorder:
         for slot, (blob, keep) in enumerate(zip(blobs, wanted)):
             row = _row(blob)
             if keep and blob.array is not None:
-                assert self._record
                 row["file"] = file_name(tick, str(slot), blob.name, blob.kind)
-                write_blob(os.path.join(self._record["directory"], row["file"]), blob)
+                write_blob(os.path.join(self.directory, row["file"]), blob)
             rows.append(row)
         if self._left is not None:
             self._left -= size

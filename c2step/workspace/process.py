@@ -11,6 +11,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import threading
 import time
 from typing import Any, Callable, Dict, List, Optional, Sequence
 
@@ -97,6 +98,11 @@ class ProcessWorkspace(Workspace):
 
     def _wait(self, process: "subprocess.Popen[bytes]", do: str,
               on_event: Optional[Callable[[StepEvent], None]]) -> Any:
+        with _CtrlC(lambda again: self.kill() if again or do != "run" else self.interrupt()):
+            return self._until_reply(process, do, on_event)
+
+    def _until_reply(self, process: "subprocess.Popen[bytes]", do: str,
+                     on_event: Optional[Callable[[StepEvent], None]]) -> Any:
         with selectors.DefaultSelector() as selector:
             for stream in (process.stdout, process.stderr):
                 assert stream
@@ -207,6 +213,10 @@ class ProcessWorkspace(Workspace):
         """Versions of what runs the operators."""
         return self.request("versions")  # type: ignore[no-any-return]
 
+    def declare(self, spec: Dict[str, Any]) -> Dict[str, Any]:
+        """Read the model's files in the worker."""
+        return self.request("declare", spec=spec)  # type: ignore[no-any-return]
+
     def open(self, spec: Dict[str, Any]) -> Dict[str, Any]:
         """Load and convert the model in the worker."""
         return self.request("open", spec=spec)  # type: ignore[no-any-return]
@@ -276,6 +286,30 @@ class ProcessWorkspace(Workspace):
     def _scratch_file(self) -> str:
         self._fetches += 1
         return os.path.join(self.scratch, "blob-%d" % self._fetches)
+
+
+class _CtrlC:
+    """While a request is under way, Ctrl-C stops the run, and a second one the operator.
+
+    An exception in the middle of an exchange would leave half a reply in the pipe.
+    """
+
+    def __init__(self, act: Callable[[bool], None]) -> None:
+        self._act = act
+        self._hits = 0
+        self._before: Any = None
+
+    def _hit(self, *_: Any) -> None:
+        self._hits += 1
+        self._act(self._hits > 1)
+
+    def __enter__(self) -> None:
+        if threading.current_thread() is threading.main_thread():
+            self._before = signal.signal(signal.SIGINT, self._hit)
+
+    def __exit__(self, *_: Any) -> None:
+        if self._before is not None:
+            signal.signal(signal.SIGINT, self._before)
 
 
 def _fast_folder() -> Optional[str]:

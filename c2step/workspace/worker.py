@@ -87,6 +87,9 @@ class _Server:
     def do_versions(self) -> Any:
         return self._caffe2().versions()
 
+    def do_declare(self, spec: Dict[str, Any]) -> Any:
+        return self._caffe2().declare(spec)
+
     def do_open(self, spec: Dict[str, Any]) -> Any:
         return self._caffe2().open(spec)
 

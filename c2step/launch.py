@@ -1,0 +1,104 @@
+"""Open a session from what a user names: model files, inputs, runtime."""
+import os
+import shutil
+import tempfile
+from typing import Any, Callable, Dict, List, Optional, Sequence, Union
+
+import numpy as np
+
+from .blob import Blob
+from .errors import InputError
+from .importer.inputs import Fed, Preprocess, check_inputs, random_inputs, read_inputs
+from .model import Declared
+from .stepper import Keep, Session
+from .workspace import Workspace
+from .workspace.process import ProcessWorkspace
+from .workspace.runtime import find_runtime
+
+__all__ = ["default_keep", "open_session"]
+
+Inputs = Union[None, Dict[str, np.ndarray], Sequence[str]]
+
+
+def open_session(model: Optional[str] = None, inputs: Inputs = None, init_net: Optional[str] = None,
+                 predict_net: Optional[str] = None, runtime: Optional[str] = None, in_process: bool = False,
+                 importing: str = "faithful", dims: Optional[Dict[str, int]] = None, seed: Optional[int] = None,
+                 as_float32: bool = False, preprocess: Optional[Preprocess] = None, partial: bool = False,
+                 timeout: Optional[float] = None, keep: Optional[Keep] = None,
+                 on_output: Callable[[str], None] = lambda text: None) -> Session:
+    """Open a model, run its init_net, feed its inputs, and stand before operator 0.
+
+    `model` is an .onnx file, a folder or a zip; or give `predict_net` (and `init_net`).  `inputs` are
+    arrays by name, or words such as "x=photo.npy" and "all.npz".  `runtime` names the interpreter
+    ("python:PATH"); `in_process` runs Caffe2 here, without the protection of a worker.  `seed` fills
+    inputs that are not given at random, `dims` fixes symbolic dimensions.  `timeout` is in seconds for
+    one operator.  Raises C2StepError.
+    """
+    workspace = _workspace(runtime, in_process, timeout, on_output)
+    try:
+        spec = _spec(model, init_net, predict_net, importing, dims or {}, partial)
+        fed = _fed(workspace, spec, inputs, dims or {}, seed, as_float32, preprocess)
+        spec["input_shapes"] = {name: list(array.shape) for name, array in fed.arrays.items()}
+        header = {"preprocessing": fed.preprocessing, "seed": seed, "input_notes": fed.notes}
+        session = Session(workspace, spec, fed.arrays, keep or default_keep(), header)
+    except BaseException:
+        workspace.close()
+        raise
+    session.notes = fed.notes
+    return session
+
+
+def _workspace(runtime: Optional[str], in_process: bool, timeout: Optional[float],
+               on_output: Callable[[str], None]) -> Workspace:
+    if in_process:
+        from .workspace.local import LocalWorkspace
+
+        return LocalWorkspace()
+    return ProcessWorkspace(find_runtime(runtime), on_output, timeout)
+
+
+def _spec(model: Optional[str], init_net: Optional[str], predict_net: Optional[str], importing: str,
+          dims: Dict[str, int], partial: bool) -> Dict[str, Any]:
+    paths = {"model": model, "init_net": init_net, "predict_net": predict_net}
+    found: Dict[str, Any] = {key: os.path.abspath(path) for key, path in paths.items() if path}
+    return dict(found, **{"import": importing, "dims": dims, "partial": partial})
+
+
+def _fed(workspace: Workspace, spec: Dict[str, Any], inputs: Inputs, dims: Dict[str, int], seed: Optional[int],
+         as_float32: bool, preprocess: Optional[Preprocess]) -> Fed:
+    declares = workspace.declare(spec)
+    declared = [Declared(name, dtype, None if shape is None else tuple(shape)) for name, dtype, shape in declares["inputs"]]
+    if inputs is None or isinstance(inputs, dict):
+        fed = Fed({name: np.asarray(array) for name, array in (inputs or {}).items()}, [], {})
+    else:
+        fed = read_inputs(list(inputs), declared, _tensor_reader(workspace), preprocess)
+    if seed is not None:
+        drawn = random_inputs(seed, declared, dims, list(fed.arrays))
+        fed.arrays.update(drawn)
+        fed.notes.extend("input %s is drawn at random, seed %d" % (name, seed) for name in drawn)
+    return check_inputs(fed, declared, declares["known"], as_float32)
+
+
+def _tensor_reader(workspace: Workspace) -> Callable[[str], Blob]:
+    def read(path: str) -> Blob:
+        if isinstance(workspace, ProcessWorkspace):
+            return workspace.read_tensor(path)
+        from .importer.tensors import read_tensor
+
+        return read_tensor(path)[1]
+    return read
+
+
+def default_keep(directory: Optional[str] = None) -> Keep:
+    """Keep every version, in at most half of the free disk and 8 GiB."""
+    free = shutil.disk_usage(directory if directory and os.path.isdir(directory) else tempfile.gettempdir()).free
+    return Keep(directory, max_bytes=min(free // 2, 8 << 30))
+
+
+def input_words(words: List[str]) -> List[str]:
+    """Check that each word of --input names a file that is there."""
+    for word in words:
+        path = word if os.path.exists(word) else word.partition("=")[2]
+        if not path or not os.path.exists(path):
+            raise InputError("--input %s: there is no such file" % word, "NAME=FILE, or FILE.npz with an array for each input")
+    return words
