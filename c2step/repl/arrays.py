@@ -1,0 +1,45 @@
+"""Values from files, for `compare` and `feed`: .npy, .npz, an ONNX TensorProto, or a capture."""
+import os
+import zipfile
+from typing import Any, Optional
+
+import numpy as np
+
+from ..blob import STRING, TENSOR, Blob
+from ..capture import Capture
+from ..errors import InputError, near
+from ..render import quote
+from .context import Context
+
+__all__ = ["read_value"]
+
+
+def read_value(context: Context, path: str, name: str, version: Optional[int] = None) -> Blob:
+    """The value that a file holds; in an .npz or a capture the one called `name` (or the only one)."""
+    if os.path.isdir(path):
+        capture = Capture(path)
+        return capture.load(name if name in capture.names() else _only(capture.names(), path, name), version)
+    if path.endswith(".pb"):
+        found: Blob = context.session.workspace.read_tensor(path)  # type: ignore[attr-defined]
+        return found
+    array = _read_numpy(path, name)
+    return Blob(name, STRING if array.dtype.kind in "OSU" else TENSOR, array)
+
+
+def _only(names: Any, path: str, name: str) -> str:
+    if len(names) == 1:
+        return str(names[0])
+    hint = near(name, names) or "it holds %s" % ", ".join(map(quote, list(names)[:8]))
+    raise InputError("%s holds no array %s" % (quote(path), quote(name)), hint)
+
+
+def _read_numpy(path: str, name: str) -> np.ndarray:
+    try:
+        found = np.load(path, allow_pickle=False)
+        if isinstance(found, np.ndarray):
+            return found
+        with found:
+            return np.asarray(found[name if name in found.files else _only(found.files, path, name)])
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        reason = getattr(error, "strerror", None) or "it holds no numpy array (%s)" % str(error).split("\n")[0]
+        raise InputError("cannot read %s: %s" % (quote(path), reason)) from None

@@ -1,0 +1,88 @@
+"""Commands that show the net and where the session stands in it."""
+from typing import List, Optional, Sequence
+
+from ...blob import MISSING, UNINITIALISED
+from ...net import Operator, is_random, is_stateful
+from ...render import listing, next_line, operator_line, quote, summary_line, table
+from ..context import Context
+from ..registry import command
+from ..types import OperatorRange, Where
+
+
+@command("list", aliases=("l",))
+def list_(context: Context, operators: Optional[OperatorRange] = None) -> str:
+    """List operators: status, index, type, ONNX node, inputs and outputs; `-->` stands at the next one.
+
+    list          those around the position
+    list 10-20    operators 10 to 20
+    list conv1    those around the one that writes conv1
+    list all      the whole net
+    """
+    session = context.session
+    shown = operators or OperatorRange.around(session.position)
+    return listing(context.net, session.status, session.position, shown.start, shown.stop)
+
+
+@command(aliases=("w",))
+def where(context: Context) -> str:
+    """Say where the session stands: iteration, position, what ran last and what comes next."""
+    session, net = context.session, context.net
+    lines = ["iteration %d, %d of %d operators done" % (session.iteration, session.position, len(net))]
+    if session.steps:
+        last = session.steps[-1]
+        lines.append("last: %d %s %s" % (last.index, last.operator.type, last.status))
+    return "\n".join(lines + [next_line(net, session.position)])
+
+
+@command()
+def op(context: Context, where: Optional[Where] = None) -> str:
+    """Show an operator whole, the next one when WHERE is not given: its OperatorDef and its ONNX node."""
+    session = context.session
+    if where is None and session.position >= len(context.net):
+        return next_line(context.net, session.position)
+    operator = session.operator(where) if where is not None else context.net.operators[session.position]
+    return "\n".join([operator_line(operator), session.describe(operator.index).rstrip(), *_remarks(operator)])
+
+
+def _remarks(operator: Operator) -> List[str]:
+    remarks = []
+    if operator.in_place:
+        remarks.append("in place: it overwrites %s" % ", ".join(map(quote, operator.in_place)))
+    if is_random(operator):
+        remarks.append("random: running it again may give other values")
+    if is_stateful(operator):
+        remarks.append("stateful: it keeps or changes state outside its outputs")
+    return remarks
+
+
+@command()
+def inputs(context: Context) -> str:
+    """Show what the net takes: external_input, declared type and shape, and what is fed."""
+    session = context.session
+    declared = {item.name: item for item in session.model.inputs}
+    unfed = frozenset(session.unfed())
+    names = dict.fromkeys(list(declared) + list(context.net.external_input) + list(unfed))
+    rows = []
+    for name in names:
+        item = declared.get(name)
+        wanted = "%s %s" % (item.dtype or "any type", _dims(item.shape)) if item else "weight"
+        rows.append([quote(name), wanted, "NOT FED" if name in unfed else summary_line(session.summary(name))])
+    return "\n".join(table(rows)) or "the net takes nothing"
+
+
+def _dims(shape: Optional[Sequence[object]]) -> str:
+    if shape is None:
+        return "any shape"
+    return "(%s%s)" % (", ".join(map(str, shape)), "," if len(shape) == 1 else "")
+
+
+@command()
+def outputs(context: Context) -> str:
+    """Show what the net gives: external_output, and the values that are there by now."""
+    session = context.session
+    rows = []
+    for name in context.net.external_output or [item.name for item in session.model.outputs]:
+        summary = session.summary(name)
+        there = summary.kind not in (MISSING, UNINITIALISED) and session.version(name) > 0
+        rows.append([quote(name), summary_line(summary) if there else "not written yet"])
+    return "\n".join(table(rows)) or "the net declares no output"

@@ -1,0 +1,123 @@
+"""The loops that read command lines: the prompt for a person, command files without a terminal."""
+import os
+import traceback
+from typing import TYPE_CHECKING, Any, Callable, Iterable, Optional
+
+from ..errors import C2StepError, ExitStatus
+from .commands import all_commands
+from .completion import prompt_completer
+from .context import Context
+from .environment import Environment
+from .interpreter import PROMPT, Interpreter
+from .registry import Result
+
+if TYPE_CHECKING:
+    from ..stepper import Session
+
+__all__ = ["interact", "make_interpreter", "run_commands", "run_file"]
+
+
+def make_interpreter(session: "Session", environment: Environment) -> Interpreter:
+    """An interpreter of every command over a session."""
+    return Interpreter(Context(session, environment), all_commands())
+
+
+def run_commands(session: "Session", text: str, environment: Environment, origin: str = "-c") -> ExitStatus:
+    """Run command lines without a terminal, each echoed before what it says.
+
+    Ends at the first user error with its exit status, and at `quit`.  Otherwise the status is that of
+    the last command that ran operators: OPERATOR when one failed, DIED when its process ended, OK when
+    a later command recovered; and DIFFERS when all ran but a `compare` differed.
+    """
+    interpreter = make_interpreter(session, environment)
+    try:
+        for result in interpreter.script(text, origin):
+            environment.show(result.text)
+            if result.stop or result.status is ExitStatus.INTERRUPTED:
+                break
+    except C2StepError as error:
+        environment.complain(str(error))
+        return error.status
+    return interpreter.status
+
+
+def run_file(session: "Session", path: str, environment: Environment) -> ExitStatus:
+    """Run a command file as `run_commands` does; `-` reads standard input."""
+    if path == "-":
+        return run_commands(session, environment.stdin.read(), environment, "standard input")
+    try:
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+    except (OSError, UnicodeDecodeError) as error:
+        environment.complain("cannot read %s: %s" % (path, getattr(error, "strerror", None) or error))
+        return ExitStatus.USAGE
+    return run_commands(session, text, environment, path)
+
+
+def interact(session: "Session", environment: Environment, read: Optional[Callable[[], str]] = None) -> ExitStatus:
+    """Prompt for commands until `quit` or Ctrl-D; a command file on standard input runs as such.
+
+    An error is shown and the prompt comes back: at the prompt no mistake ends a session.  `read` is for
+    tests and other front ends; it returns a line, or raises EOFError.
+    """
+    if read is None and not environment.is_tty:
+        return run_file(session, "-", environment)
+    interpreter = make_interpreter(session, environment)
+    read = read or prompt_reader(interpreter)
+    going = True
+    while going:
+        try:
+            line = read()
+        except KeyboardInterrupt:  # Ctrl-C clears the line
+            continue
+        except EOFError:
+            break
+        going = _answer(interpreter, line)
+    return ExitStatus.OK
+
+
+def _answer(interpreter: Interpreter, line: str) -> bool:
+    """Show what a line gives; False when the session should end."""
+    environment = interpreter.context.environment
+    try:
+        return _show_all(interpreter.run(line), environment)
+    except C2StepError as error:
+        environment.complain(str(error))
+    except KeyboardInterrupt:
+        environment.show("interrupted")
+    except Exception:  # a bug of ours; the person's session is worth more than a clean end
+        environment.complain("this is a bug in c2step\n" + traceback.format_exc().rstrip())
+    return True
+
+
+def _show_all(results: Iterable[Result], environment: Environment) -> bool:
+    for result in results:
+        environment.show(result.text)
+        if result.stop:
+            return False
+    return True
+
+
+def prompt_reader(interpreter: Interpreter, **streams: Any) -> Callable[[], str]:
+    """Reads lines with prompt_toolkit: history across sessions, Tab completion; `streams` are its input and output."""
+    from prompt_toolkit import PromptSession
+    from prompt_toolkit.history import FileHistory, History, InMemoryHistory
+    from prompt_toolkit.shortcuts import CompleteStyle
+
+    path = interpreter.context.environment.history_file
+    history: History = FileHistory(path) if _private_file(path) else InMemoryHistory()
+    session: "PromptSession[str]" = PromptSession(
+        PROMPT, history=history, completer=prompt_completer(interpreter), complete_while_typing=False,
+        complete_style=CompleteStyle.READLINE_LIKE, enable_history_search=True, **streams)
+    return session.prompt
+
+
+def _private_file(path: str) -> bool:
+    """Make a file that only its owner reads, if the place allows it."""
+    try:
+        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+        os.close(os.open(path, os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o600))
+        os.chmod(path, 0o600)  # one that an earlier umask left open
+    except OSError:
+        return False
+    return True
