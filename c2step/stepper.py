@@ -132,6 +132,11 @@ class Session:
                      "versions": self.versions_of_runtime, "inputs": inputs, "outputs": self.model.output_names(),
                      "notes": list(self.model.notes), "operators": len(self.model.predict_net)}, **self._header)
 
+    def finish(self, stop: Stop) -> None:
+        """Write into capture.json how the run ended."""
+        self._header["ended"] = {"reason": stop.reason, "position": stop.position, "detail": stop.detail}
+        self._writer().write_header(self.header())
+
     # -- running ------------------------------------------------------------------------------
 
     @property

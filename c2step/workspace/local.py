@@ -17,6 +17,7 @@ from caffe2.python import core, workspace
 from ..blob import STRING, TENSOR, UNREADABLE, Blob, BlobSummary, summarize
 from ..capture import file_name, read_blob, write_blob
 from ..errors import CaptureError, InputError, OperatorError
+from ..importer import netdef
 from ..importer.opening import Loaded, Opened, load_model, open_model
 from . import StepEvent, Workspace, reader
 from .status import CONVERT, FEED, FETCH, IDLE, INIT, RUN, Status
@@ -88,6 +89,11 @@ class LocalWorkspace(Workspace):
         if self._opened is None:
             raise RuntimeError("no model is open")
         return self._opened
+
+    @staticmethod
+    def read_net(path: str) -> Dict[str, Any]:
+        """One net file as JSON, whichever of the two nets it is."""
+        return netdef.to_net(netdef.load_net(path)).to_json()
 
     def init(self) -> None:
         """Empty the workspace, feed the initializers, run init_net one operator at a time."""

@@ -274,6 +274,10 @@ class ProcessWorkspace(Workspace):
         """Shapes that Caffe2 infers."""
         return self.request("infer_shapes")  # type: ignore[no-any-return]
 
+    def read_net(self, path: str) -> Dict[str, Any]:
+        """One net file as JSON."""
+        return self.request("read_net", path=os.path.abspath(path))  # type: ignore[no-any-return]
+
     def read_tensor(self, path: str) -> Blob:
         """Decode an ONNX TensorProto file in the worker."""
         target = self._scratch_file()

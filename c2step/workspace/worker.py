@@ -130,6 +130,9 @@ class _Server:
     def do_infer_shapes(self) -> Any:
         return self._caffe2().infer_shapes()
 
+    def do_read_net(self, path: str) -> Any:
+        return self._caffe2().read_net(path)
+
     def do_read_tensor(self, path: str, file: str) -> Dict[str, Any]:
         """Decode an ONNX TensorProto file, which the front has no library for."""
         from ..importer.tensors import read_tensor

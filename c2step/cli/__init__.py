@@ -1,0 +1,69 @@
+"""The command line.  `main` finds the command, and maps every error of the user to an exit status."""
+import argparse
+import importlib
+import os
+import sys
+from typing import Dict, List, Optional, Sequence
+
+from ..errors import C2StepError, ExitStatus, UsageError, near
+
+__all__ = ["main"]
+
+COMMANDS: Dict[str, str] = {
+    "debug": "step a model at a prompt, or with -c and -x from a script (the default)",
+    "dump": "run a model and keep every output blob in a directory",
+    "show": "list a net's operators, or a capture's blobs, one line each",
+    "convert": "write init_net.pb and predict_net.pb",
+}
+
+_EPILOG = """c2step MODEL is short for c2step debug MODEL; c2step COMMAND --help says more.
+
+exit status: 0 good, 1 differs, 2 usage or input, 3 model, 4 an operator failed, 5 a process died,
+6 no runtime, 7 capture or disk, 8 inconclusive, 9 no reference, 130 interrupted"""
+
+
+def main(arguments: Optional[Sequence[str]] = None) -> int:
+    """Run one command line and return its exit status."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        return int(_dispatch(words))
+    except C2StepError as error:
+        print("error: %s" % error, file=sys.stderr)
+        return int(error.status)
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return int(ExitStatus.INTERRUPTED)
+    except BrokenPipeError:  # `| head` has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return int(ExitStatus.OK)
+
+
+def _dispatch(words: List[str]) -> int:
+    if not words or words[0] in ("-h", "--help", "help"):
+        print(_help())
+        return ExitStatus.OK if words else ExitStatus.USAGE
+    if words[0] == "--version":
+        from .. import __version__
+
+        print("c2step %s" % __version__)
+        return ExitStatus.OK
+    name, rest = (words[0], words[1:]) if words[0] in COMMANDS else ("debug", words)
+    if name == "debug" and words[0] != "debug":
+        _refuse_misspelt(words[0])
+    module = importlib.import_module("." + name.replace("-", "_"), __name__)
+    parser = argparse.ArgumentParser("c2step " + name, description=module.__doc__, allow_abbrev=False,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    module.add_arguments(parser)
+    return int(module.run(parser.parse_args(rest)))
+
+
+def _refuse_misspelt(word: str) -> None:
+    if not word.startswith("-") and not os.path.exists(word) and not os.path.splitext(word)[1]:
+        raise UsageError("%s is neither a command nor a file" % word, near(word, COMMANDS) or "c2step --help lists the commands")
+
+
+def _help() -> str:
+    width = max(map(len, COMMANDS))
+    lines = ["usage: c2step MODEL [options]", "       c2step COMMAND ...", "", "The stepping debugger for Caffe2.", ""]
+    lines += ["  %-*s  %s" % (width, name, text) for name, text in COMMANDS.items()]
+    return "\n".join(lines + ["", _EPILOG])

@@ -1,0 +1,37 @@
+"""Write init_net.pb and predict_net.pb, which stock Caffe2 in a bare script runs to the same result.
+
+  c2step convert model.onnx -o nets/ --text
+"""
+import argparse
+import os
+
+from ..errors import ExitStatus
+from ..importer.inputs import parse_dims
+from ..workspace.process import ProcessWorkspace
+from ..workspace.runtime import find_runtime
+from .options import add_model, say, show_output
+
+__all__ = ["add_arguments", "run"]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of `c2step convert`."""
+    add_model(parser)
+    parser.add_argument("-o", "--output", required=True, metavar="DIR", help="where the nets are written")
+    parser.add_argument("--text", action="store_true", help="write .pbtxt too")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Convert in a worker, so that a converter that dies is named."""
+    workspace = ProcessWorkspace(find_runtime(options.runtime), show_output, options.timeout)
+    try:
+        paths = {key: getattr(options, key) for key in ("model", "init_net", "predict_net")}
+        spec = {key: os.path.abspath(path) for key, path in paths.items() if path}
+        found = workspace.open(dict(spec, **{"import": options.importing, "dims": parse_dims(options.dim), "partial": options.partial}))
+        for note in found["notes"]:
+            say("note: %s" % note)
+        for path in workspace.convert(os.path.abspath(options.output), options.text):
+            print(path)
+    finally:
+        workspace.close()
+    return ExitStatus.OK

@@ -1,0 +1,87 @@
+"""List a net's operators, or a capture's blobs, one line each, whole names, made for grep.
+
+  c2step show model.onnx
+  c2step show predict_net.pb --json
+  c2step show out/
+"""
+import argparse
+import json
+import os
+from typing import Any, Dict, List
+
+from ..capture import HEADER, Capture, StoredBlob
+from ..errors import ExitStatus
+from ..importer.files import sniff
+from ..net import Net, Operator
+from ..render import blob_label, quote, summary_line, table
+from ..workspace.process import ProcessWorkspace
+from ..workspace.runtime import find_runtime
+from .options import add_model, say, show_output
+
+__all__ = ["add_arguments", "run"]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of `c2step show`."""
+    add_model(parser)
+    parser.add_argument("--json", action="store_true", help="JSON instead of a table")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Tell a capture from a model by its content, and list it."""
+    path = options.model
+    if path and os.path.exists(os.path.join(path, HEADER)):
+        _show_capture(Capture(path), options.json)
+    else:
+        _show_nets(_nets(options), options.json)
+    return ExitStatus.OK
+
+
+def _show_capture(capture: Capture, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps({"capture": capture.header, "operators": capture.rows}, indent=1))
+        return
+    rows = [_blob_row(blob, capture) for blob in capture.blobs()]
+    print("\n".join(table(rows)) if rows else "no blobs")
+    for row in capture.rows:
+        if row.get("status") != "ok":
+            print("operator %s %s %s: %s" % (row["index"], row["type"], row["status"], row["error"]))
+
+
+def _blob_row(blob: StoredBlob, capture: Capture) -> List[str]:
+    types = {row.get("index"): row.get("type", "") for row in capture.rows}
+    return ["-" if blob.index is None else str(blob.index), types.get(blob.index, ""),
+            blob_label(blob.name, blob.version), summary_line(blob.summary), blob.file or "-"]
+
+
+def _nets(options: argparse.Namespace) -> Dict[str, Net]:
+    workspace = ProcessWorkspace(find_runtime(options.runtime), show_output)
+    try:
+        path = options.model
+        if path and os.path.isfile(path) and sniff(path) in ("net", "text net"):
+            return {os.path.basename(path): Net.from_json(workspace.read_net(path))}
+        spec = {"model": path, "init_net": options.init_net, "predict_net": options.predict_net, "import": options.importing, "partial": True}
+        found = workspace.open(spec)
+        for note in found["notes"]:
+            say("note: %s" % note)
+        for refused in found["refused"]:
+            say("refused: %s %s: %s" % (refused["op_type"], refused["label"], refused["reason"]))
+        nets = {"init_net": Net.from_json(found["init_net"]), "predict_net": Net.from_json(found["predict_net"])}
+        return {name: net for name, net in nets.items() if len(net)}
+    finally:
+        workspace.close()
+
+
+def _show_nets(nets: Dict[str, Net], as_json: bool) -> None:
+    if as_json:
+        print(json.dumps({name: net.to_json() for name, net in nets.items()}, indent=1))
+        return
+    rows = [[name] + _operator_row(op) for name, net in nets.items() for op in net.operators]
+    print("\n".join(table(rows)))
+
+
+def _operator_row(op: Operator) -> List[str]:
+    def names(blobs: Any) -> str:
+        return ",".join(map(quote, blobs)) or "-"
+    arguments = " ".join(str(arg) for arg in op.arguments)
+    return [str(op.index), op.type, names(op.inputs), names(op.outputs), quote(op.node.label) if op.node else "-", arguments.replace("\n", "\\n")]
