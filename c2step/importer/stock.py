@@ -13,6 +13,8 @@ from typing import Any, Dict, Iterator, List, Tuple
 
 import onnx
 
+from c2step.importer.rewriter import CAFFE2
+
 __all__ = ["NodeConverter", "cpu", "reason"]
 
 
@@ -55,6 +57,8 @@ class NodeConverter:
 
     def convert(self, node: Any) -> Tuple[Any, List[str]]:
         """The Caffe2Ops (ops, init_ops, interface_blobs) for one node, and what the backend printed."""
+        if node.domain == CAFFE2:
+            return Caffe2Ops([_operator(node)], [], []), []
         if self._native.support_onnx_import(node.op_type):
             infos = [info for name in node.input for info in self._infos.get(name, ())]
             init, ops = self._native.convert_node(node.SerializeToString(), infos, self._opset)
@@ -71,6 +75,27 @@ def _value_infos(graph: Any) -> Dict[str, List[bytes]]:
         for info in group:
             infos.setdefault(info.name, []).append(info.SerializeToString())
     return infos
+
+
+def _operator(node: Any) -> Any:
+    """A node that a repair wrote as a Caffe2 operator: attributes are arguments."""
+    op = caffe2_pb2.OperatorDef(type=node.op_type)
+    op.input.extend(node.input)
+    op.output.extend(node.output)
+    for attribute in node.attribute:
+        arg = op.arg.add()
+        arg.name = attribute.name
+        if attribute.type == onnx.AttributeProto.FLOAT:
+            arg.f = attribute.f
+        elif attribute.type == onnx.AttributeProto.INT:
+            arg.i = attribute.i
+        elif attribute.type == onnx.AttributeProto.STRING:
+            arg.s = attribute.s
+        else:
+            arg.ints.extend(attribute.ints)
+            arg.floats.extend(attribute.floats)
+            arg.strings.extend(attribute.strings)
+    return op
 
 
 def _parse(data: bytes) -> Any:
