@@ -1,0 +1,17 @@
+"""Where golden values come from: onnxruntime, PyTorch modules, captures, files.
+
+Everything here runs on the near side and imports numpy alone; `engines` runs in the interpreter that
+has the libraries.
+"""
+from .engine import Engine
+from .expose import Exposed, expose
+from .making import make_onnxruntime, make_torch
+from .matching import Match, match_modules
+from .reference import Reference, open_capture, open_folder, open_npz
+from .sources import Elsewhere, load
+from .truth import NodeTruth, Truth
+
+__all__ = [
+    "Elsewhere", "Engine", "Exposed", "Match", "NodeTruth", "Reference", "Truth", "expose", "load",
+    "make_onnxruntime", "make_torch", "match_modules", "open_capture", "open_folder", "open_npz",
+]

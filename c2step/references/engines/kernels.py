@@ -1,0 +1,107 @@
+"""onnxruntime, one node at a time, optimisations off, one thread: the same bits on every run."""
+import re
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+
+import numpy as np
+import onnx
+import onnxruntime
+
+from c2step.errors import ReferenceFailed
+
+from .graph import Call, Graph, model_of
+from .old_opsets import FIRST, modernise
+from .values import WIDER
+
+__all__ = ["Result", "first_line", "no_kernel", "run_call", "run_plain"]
+
+_HEAVY = 1 << 30
+_PREFIX = re.compile(r"^\[ONNXRuntimeError\] : \d+ : [A-Z_]+ : |This is an invalid model\. |In Node, \(.*?\) : ")
+
+
+class Result(NamedTuple):
+    """The named outputs of a node with their types, and a note where it was not run as it stands."""
+
+    values: Dict[str, Tuple[str, Any]]
+    note: str = ""
+
+
+def run_call(graph: Graph, call: Call, scratch: str) -> Result:
+    """A node's outputs; ReferenceFailed with onnxruntime's reason where it refuses.
+
+    A node of opset 6 or older that has no kernel is run as the node of opset 7 that means the same.
+    """
+    try:
+        return Result(run_plain(graph, call, scratch))
+    except Exception as error:
+        if not (call.standard and call.opset < FIRST):
+            raise ReferenceFailed(first_line(error)) from error
+    newer = modernise(call)
+    try:
+        values = run_plain(graph, newer, scratch)
+    except Exception as error:
+        raise ReferenceFailed(first_line(error)) from error
+    return Result(values, "opset %d, run as the node of opset %d that means the same" % (call.opset, FIRST))
+
+
+def no_kernel(reason: str) -> bool:
+    """Whether onnxruntime takes the node for valid and only has no kernel for its types."""
+    return "Could not find an implementation" in reason
+
+
+def first_line(error: Exception) -> str:
+    """An exception's reason in one line, without onnxruntime's decoration."""
+    text = " ".join(str(error).split())
+    for _ in range(3):
+        text = _PREFIX.sub("", text, count=1)
+    return text[:400] or type(error).__name__
+
+
+def run_plain(graph: Graph, call: Call, scratch: str) -> Dict[str, Tuple[str, Any]]:
+    """The outputs of a node as it stands, by name, with their types; raises what onnxruntime raises."""
+    names = [name for name in call.node.output if name]
+    session = _session(model_of(graph, call), call, scratch)
+    types = {out.name: out.type for out in session.get_outputs()}
+    if any(kind in WIDER for kind in types.values()):
+        session = _session(model_of(graph, call, types), call, scratch)
+    feeds = {_fed_as(session, name): _fed(value) for name, value in call.feeds.items()}
+    values = session.run(None, feeds)
+    return {name: (types[name], value) for name, value in zip(names, values)}
+
+
+def _fed_as(session: Any, name: str) -> str:
+    return name if any(entry.name == name for entry in session.get_inputs()) else name + "__wide"
+
+
+def _fed(value: Any) -> Any:
+    return value.astype(object) if isinstance(value, np.ndarray) and value.dtype.kind in "SU" else value
+
+
+def _session(model: Any, call: Call, scratch: str) -> Any:
+    _name_nodes(model.graph)
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.enable_cpu_mem_arena = options.enable_mem_pattern = False
+    options.log_severity_level = 4
+    weight = sum(len(tensor.raw_data) for tensor in model.graph.initializer)
+    source = _as_files(model, scratch) if weight > _HEAVY else model.SerializeToString()
+    return onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
+
+
+def _as_files(model: Any, scratch: str) -> str:
+    """A model that no protobuf message can hold: its weights beside it, read by onnxruntime itself."""
+    path = scratch + "/node.onnx"
+    onnx.save_model(model, path, save_as_external_data=True, location="node.bin", size_threshold=1 << 20)
+    return path
+
+
+def _name_nodes(graph: Any, taken: Optional[List[str]] = None) -> None:
+    """Give the nodes of each graph names that differ: onnxruntime refuses a model where two agree."""
+    seen: Dict[str, int] = {}
+    for node in graph.node:
+        seen[node.name] = seen.get(node.name, 0) + 1
+        if seen[node.name] > 1 and node.name:
+            node.name = ""
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                _name_nodes(attribute.g)

@@ -1,0 +1,53 @@
+"""What `--against` may name, and who makes it."""
+import os
+from typing import Mapping, NamedTuple, Optional, Union
+
+import numpy as np
+
+from ..errors import UsageError
+from .engine import Shown
+from .making import Progress, make_onnxruntime, make_torch
+from .reference import Reference, is_capture, open_capture, open_folder, open_npz
+
+__all__ = ["Elsewhere", "load"]
+
+
+class Elsewhere(NamedTuple):
+    """Golden values from the same nets run elsewhere: `kind` is python, docker, runtime or backend."""
+
+    kind: str
+    value: str
+
+
+_ELSEWHERE = ("python", "docker", "runtime", "backend")
+_FORMS = "onnxruntime, torch:FILE.py:factory, python:PATH, a capture, an .npz file or a folder of .npy files"
+
+
+def load(spec: str, model_path: Optional[str], inputs: Mapping[str, np.ndarray], out_dir: str, python: str,
+         progress: Optional[Progress] = None, shown: Optional[Shown] = None, timeout: Optional[float] = None,
+         name_map: Optional[str] = None) -> Union[Reference, Elsewhere]:
+    """The reference that `spec` names, made in `out_dir` where it has to be made.
+
+    Values that another run of the nets must give are an `Elsewhere`.
+    """
+    kind, _, rest = spec.partition(":")
+    if spec == "onnxruntime":
+        if model_path is None:
+            raise UsageError("onnxruntime needs the ONNX model, and these are Caffe2 nets",
+                             "compare with a capture or with another runtime")
+        return make_onnxruntime(model_path, inputs, out_dir, python, progress, shown, timeout)
+    if kind == "torch" and rest:
+        return make_torch(rest, inputs, out_dir, python, progress, shown, timeout)
+    if kind in _ELSEWHERE and rest and not os.path.exists(spec):
+        return Elsewhere(kind, rest)
+    return _opened(spec, name_map)
+
+
+def _opened(path: str, name_map: Optional[str]) -> Reference:
+    if os.path.isdir(path):
+        return open_capture(path) if is_capture(path) else open_folder(path, name_map)
+    if os.path.isfile(path) and path.endswith(".npz"):
+        return open_npz(path, name_map)
+    if os.path.exists(path):
+        raise UsageError("%s is no reference" % path, "it may be " + _FORMS)
+    raise UsageError("there is no reference %s" % path, "it may be " + _FORMS)
