@@ -9,6 +9,7 @@ from typing import Dict, List, Tuple
 import numpy as np
 from caffe2.proto import caffe2_pb2
 from caffe2.python import core, utils
+
 from samples.network import EPSILON, Layer, Network
 
 IN_PLACE = ("bn", "relu")

@@ -8,6 +8,7 @@ from typing import Dict, List, Union
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
+
 from samples.network import CLASSES, EPSILON, Layer, Network
 
 IR_VERSION = 4

@@ -6,9 +6,10 @@ of a step, and the weights would no longer be the same on another processor.
 
 import numpy as np
 import torch
+from torch.nn import functional as F
+
 from samples.digits import Digits
 from samples.network import Network, Values, forward, initial, rounded
-from torch.nn import functional as F
 
 BATCH = 48
 MOMENTUM = 0.9

@@ -5,6 +5,7 @@ from typing import Dict
 
 import numpy as np
 import torch
+
 from samples import digits
 from samples.caffe2_form import caffe2_bytes
 from samples.network import CEIL, CNN, LSTM, NATIVE, Network, forward

@@ -1,0 +1,180 @@
+"""The arrows between modules go one way, each outside library has its owner, and the front loads no Caffe2.
+
+The imports are read from the sources, those inside functions too: an arrow is an arrow.
+"""
+
+import ast
+import importlib.util
+import os
+import subprocess
+import sys
+from typing import Iterator, List, NamedTuple, Tuple
+
+import pytest
+
+from shared_material import CHECKOUT
+
+PACKAGE = os.path.join(CHECKOUT, "c2step")
+
+# Each part may import from itself and from the parts before it.
+LAYERS = (
+    "errors",
+    "net",
+    "blob",
+    "model",
+    "capture",
+    "importer",
+    "workspace",
+    "history",
+    "breakpoints",
+    "stepper",
+    "launch",
+    "references",
+    "compare",
+    "render",
+    "repl",
+    "cli",
+)
+
+# Which parts may import an outside library, as prefixes of the module's path; numpy may be used anywhere.
+OWNERS = {
+    "caffe2": ("importer/", "workspace/local.py", "workspace/reader.py"),
+    "google": ("importer/",),
+    "onnx": ("importer/", "references/engines/"),
+    "onnxruntime": ("references/engines/",),
+    "PIL": ("importer/inputs.py",),
+    "prompt_toolkit": ("repl/",),
+    "torch": ("workspace/local.py", "workspace/reader.py", "references/engines/"),
+}
+HEAVY = ("caffe2", "google.protobuf", "onnx", "onnxruntime", "torch")
+
+# Whole modules that only the worker, or a reference's own process, loads.
+WORKER_SIDE = ("importer/", "references/engines/", "workspace/local.py", "workspace/reader.py", "workspace/worker.py")
+
+
+class Import(NamedTuple):
+    """One import: by which file, of which dotted module, on which line."""
+
+    path: str
+    module: str
+    line: int
+
+    def __str__(self) -> str:
+        return "c2step/%s:%d imports %s" % self.place
+
+    @property
+    def place(self) -> Tuple[str, int, str]:
+        return self.path, self.line, self.module
+
+
+def sources() -> List[str]:
+    """The paths of all modules inside the package, with slashes."""
+    found = []
+    for parent, _, names in os.walk(PACKAGE):
+        found += [os.path.join(parent, name) for name in names if name.endswith(".py")]
+    return sorted(os.path.relpath(path, PACKAGE).replace(os.sep, "/") for path in found)
+
+
+def imports() -> Iterator[Import]:
+    """Every import in the package."""
+    for path in sources():
+        with open(os.path.join(PACKAGE, path), encoding="utf-8") as stream:
+            tree = ast.parse(stream.read())
+        for node in ast.walk(tree):
+            for module in modules_of(node, path):
+                yield Import(path, module, node.lineno)
+
+
+def modules_of(node: ast.AST, path: str) -> List[str]:
+    """The full dotted names that a statement imports; `from c2step import x` is c2step.x."""
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    if not isinstance(node, ast.ImportFrom):
+        return []
+    module = node.module or ""
+    if node.level:
+        parents = ["c2step"] + path.split("/")[:-1]
+        module = ".".join(parents[: len(parents) - node.level + 1] + ([module] if module else []))
+    return ["c2step.%s" % alias.name for alias in node.names] if module == "c2step" else [module]
+
+
+def part(path: str) -> str:
+    """The layer that a module belongs to."""
+    return path.split("/")[0].replace(".py", "")
+
+
+OURS = [found for found in imports() if found.module.split(".")[0] == "c2step"]
+OUTSIDE = [found for found in imports() if found.module.split(".")[0] != "c2step"]
+
+
+def test_every_module_has_a_layer():
+    parts = {part(path) for path in sources()} - {"__init__", "__main__"}
+    assert parts <= set(LAYERS), "add to LAYERS, and to the design: %s" % sorted(parts - set(LAYERS))
+
+
+def test_arrows_point_one_way():
+    def wrong(found: Import) -> bool:
+        target = (found.module.split(".") + [""])[1]
+        here = part(found.path)
+        if here in ("__init__", "__main__") or target in (here, "__version__"):
+            return False
+        return target not in LAYERS or LAYERS.index(target) > LAYERS.index(here)
+
+    assert "\n".join(str(found) for found in OURS if wrong(found)) == ""
+
+
+def is_outside(module: str) -> bool:
+    """Whether a module comes neither with Python nor from here."""
+    if module in sys.builtin_module_names:
+        return False
+    spec = importlib.util.find_spec(module)
+    return spec is None or "site-packages" in (spec.origin or "site-packages")
+
+
+def test_each_outside_library_has_its_owner():
+    def wrong(found: Import) -> bool:
+        library = found.module.split(".")[0]
+        if library == "numpy" or not is_outside(library):
+            return False
+        return not found.path.startswith(OWNERS.get(library, ("none owns it",)))
+
+    assert "\n".join(str(found) for found in OUTSIDE if wrong(found)) == ""
+
+
+def heavy_after(code: str) -> List[str]:
+    """Which heavy libraries a fresh interpreter has loaded after running `code`."""
+    tail = "\nimport sys\nprint('\\nLOADED', *[name for name in %r if name in sys.modules])" % (HEAVY,)
+    done = subprocess.run(
+        [sys.executable, "-c", code + tail],
+        cwd=CHECKOUT,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        universal_newlines=True,
+        timeout=60,
+    )
+    assert done.returncode == 0
+    return done.stdout.split("LOADED")[-1].split()
+
+
+def front_modules() -> List[str]:
+    """The dotted names of all modules that the front loads."""
+    paths = [path for path in sources() if not path.startswith(WORKER_SIDE) and not path.endswith("__main__.py")]
+    names = [path[: -len(".py")].replace("/__init__", "").replace("/", ".") for path in paths]
+    return sorted("c2step." + name if name != "__init__" else "c2step" for name in names)
+
+
+def test_the_front_loads_nothing_heavy():
+    assert heavy_after("\n".join("import " + name for name in front_modules())) == []
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import c2step",
+        "import sys; sys.argv = ['c2step', '--help']\nfrom c2step.cli import main\n"
+        "try: main()\nexcept SystemExit as end: assert not end.code",
+    ],
+    ids=["import c2step", "c2step --help"],
+)
+def test_starting_loads_nothing_heavy(code):
+    assert heavy_after(code) == []
