@@ -6,7 +6,7 @@ from typing import Callable, List, Optional
 from .errors import UsageError, near
 from .net import Net, Operator
 
-__all__ = ["Breakpoint", "find_operator", "matcher"]
+__all__ = ["Breakpoint", "Breakpoints", "find_operator", "matcher"]
 
 Matches = Callable[[Operator], bool]
 
@@ -24,6 +24,43 @@ class Breakpoint:
     def __str__(self) -> str:
         kind = "temporary breakpoint" if self.temporary else "breakpoint"
         return "%s %d before %s, hit %d times%s" % (kind, self.number, self.where, self.hits, "" if self.enabled else ", disabled")
+
+
+class Breakpoints:
+    """The breakpoints of a session, numbered from 1."""
+
+    def __init__(self) -> None:
+        self.all: List[Breakpoint] = []
+        self._numbers = 0
+
+    def add(self, net: Net, where: str, temporary: bool) -> Breakpoint:
+        """Set one; UsageError where WHERE names nothing."""
+        matcher(net, where)
+        self._numbers += 1
+        self.all.append(Breakpoint(self._numbers, where, temporary))
+        return self.all[-1]
+
+    def delete(self, number: int) -> None:
+        """Take one away."""
+        found = [point for point in self.all if point.number == number]
+        if not found:
+            raise UsageError("there is no breakpoint %d" % number,
+                             "there are: %s" % (", ".join(str(p.number) for p in self.all) or "none"))
+        self.all.remove(found[0])
+
+    def first_after(self, net: Net, position: int) -> Optional[int]:
+        """The next operator behind `position` that one of them names."""
+        tests = [matcher(net, point.where) for point in self.all if point.enabled]
+        return next((op.index for op in net.operators[position + 1:] if any(test(op) for test in tests)), None)
+
+    def hit(self, net: Net, op: Optional[Operator]) -> bool:
+        """Count a stop before `op`; temporary ones go away.  Whether any was hit."""
+        hit = [point for point in self.all if op and point.enabled and matcher(net, point.where)(op)]
+        for point in hit:
+            point.hits += 1
+            if point.temporary:
+                self.all.remove(point)
+        return bool(hit)
 
 
 def matcher(net: Net, where: str) -> Matches:

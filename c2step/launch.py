@@ -10,7 +10,8 @@ from .blob import Blob
 from .errors import InputError
 from .importer.inputs import Fed, Preprocess, check_inputs, random_inputs, read_inputs
 from .model import Declared
-from .stepper import Keep, Session
+from .recording import Keep
+from .stepper import Session
 from .workspace import Workspace
 from .workspace.process import ProcessWorkspace
 from .workspace.runtime import find_runtime

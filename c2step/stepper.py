@@ -4,21 +4,21 @@
 back, and coming back after the worker died, are exact: a version that an operator overwrote is put
 back from the capture, never computed again.
 """
+import fnmatch
 import os
-import shutil
-import tempfile
 from dataclasses import dataclass
 from typing import Any, Callable, Dict, List, Optional, Sequence, Set, Tuple
 
 import numpy as np
 
-from .blob import MISSING, OTHER, STRING, TENSOR, UNINITIALISED, Blob, BlobSummary
-from .breakpoints import Breakpoint, find_operator, matcher
-from .capture import CaptureWriter, file_name, read_blob, write_blob
+from .blob import MISSING, OTHER, UNINITIALISED, Blob, BlobSummary
+from .breakpoints import Breakpoint, Breakpoints, find_operator
+from .capture import file_name, read_blob, write_blob
 from .errors import C2StepError, CaptureError, InputError, UsageError, WorkerDied, WorkerTimeout, near
 from .history import History, Kept, Output, Step
 from .model import Model
 from .net import BlobVersion, Operator, is_random, is_stateful
+from .recording import Keep, Recording, Wraps
 from .workspace import StepEvent, Workspace
 
 __all__ = ["Keep", "Session", "Stop"]
@@ -38,22 +38,6 @@ class Stop:
     detail: str = ""
 
 
-@dataclass(frozen=True)
-class Keep:
-    """Which blob versions a session keeps: where, up to how many bytes, and of which operators or blobs.
-
-    `directory` None is a temporary one that goes away with the session.  `on_full` "skip" goes on
-    without keeping more, "stop" stops the run.
-    """
-
-    directory: Optional[str] = None
-    level: str = "full"
-    max_bytes: Optional[int] = None
-    types: Tuple[str, ...] = ()
-    match: str = ""
-    on_full: str = "skip"
-
-
 class Session:
     """A model being stepped; see the module's docstring."""
 
@@ -64,23 +48,19 @@ class Session:
         Raises ModelError, OperatorError (an init_net operator), InputError or WorkerDied.
         """
         self.workspace = workspace
-        self.keep = keep or Keep()
-        self.breakpoints: List[Breakpoint] = []
-        self.wraps: Dict[str, str] = {}
         self.iteration = 1
         self.position = 0
         self.notes: List[str] = []
         self.on_step: Callable[[Step], None] = lambda step: None
         self._spec = dict(spec)
-        self._inputs: Dict[str, np.ndarray] = {}
         self._header = dict(header or {})
-        self._numbers = 0
-        self._bytes_kept = 0
-        self._skipped: Set[int] = set()
-        self._bad: Dict[int, str] = {}
-        self._capture: Optional[CaptureWriter] = None
-        self._wrap_captures: Dict[str, CaptureWriter] = {}
-        self._temporary = ""
+        self._inputs: Dict[str, np.ndarray] = {}
+        self._letters: Dict[int, str] = {}
+        self._breakpoints = Breakpoints()
+        self._wraps = Wraps(self.header)
+        self._recording = Recording(keep or Keep(), self.header)
+        self._failure: Optional[Step] = None
+        self._disk: Tuple[str, ...] = ()
         self.versions_of_runtime = workspace.versions()
         self.model = Model.from_json(workspace.open(self._spec))
         self.history = History()
@@ -93,7 +73,7 @@ class Session:
         self.history = History()
         self.history.initial = {row["name"] for row in self.workspace.peek() if row["kind"] not in (MISSING, UNINITIALISED)}
         self.position, self.iteration = 0, 1
-        self._skipped, self._bad, self._bytes_kept = set(), {}, 0
+        self._letters = {}
         for name, array in inputs.items():
             self._feed_initial(name, array)
 
@@ -103,31 +83,29 @@ class Session:
         self.history.initial.add(name)
         self.history.kept.pop(BlobVersion(name, 0), None)
 
-    def restart(self) -> Stop:
-        """Run init_net again, feed the inputs again, and stand before operator 0; breakpoints stay."""
+    def restart(self, keep: Optional[Keep] = None) -> Stop:
+        """Run init_net again, feed the inputs again, and stand before operator 0; breakpoints stay.
+
+        With `keep` a new capture begins.
+        """
+        if keep is not None:
+            self._recording.close()
+            self._recording = Recording(keep, self.header)
         self._begin(dict(self._inputs))
+        self._recording.event("restart")
         return self._stop("start")
 
     @property
     def capture_directory(self) -> str:
         """Where the blob versions are kept."""
-        return self._writer().path
-
-    def _writer(self) -> CaptureWriter:
-        if self._capture is None:
-            directory = self.keep.directory
-            if directory is None:
-                directory = self._temporary = tempfile.mkdtemp(prefix="c2step-capture-")
-            self._capture = CaptureWriter(directory)
-            self._capture.begin(self.header())
-        return self._capture
+        return self._recording.directory
 
     def header(self) -> Dict[str, Any]:
         """What capture.json says of this session."""
-        inputs = {name: {"dtype": str(a.dtype), "shape": list(a.shape)} for name, a in self._inputs.items()}
-        import c2step
+        from . import __version__
 
-        return dict({"kind": "run", "c2step": c2step.__version__, "model": self.model.path, "files": self.model.files,
+        inputs = {name: {"dtype": str(a.dtype), "shape": list(a.shape)} for name, a in self._inputs.items()}
+        return dict({"kind": "run", "c2step": __version__, "model": self.model.path, "files": self.model.files,
                      "sha256": self.model.sha256, "import": self._spec.get("import", "faithful"),
                      "versions": self.versions_of_runtime, "inputs": inputs, "outputs": self.model.output_names(),
                      "notes": list(self.model.notes), "operators": len(self.model.predict_net)}, **self._header)
@@ -135,7 +113,12 @@ class Session:
     def finish(self, stop: Stop) -> None:
         """Write into capture.json how the run ended."""
         self._header["ended"] = {"reason": stop.reason, "position": stop.position, "detail": stop.detail}
-        self._writer().write_header(self.header())
+        self._recording.write_header()
+
+    @property
+    def inputs(self) -> Dict[str, np.ndarray]:
+        """The values fed before the first step, by name."""
+        return dict(self._inputs)
 
     # -- running ------------------------------------------------------------------------------
 
@@ -171,8 +154,8 @@ class Session:
 
     def cont(self) -> Stop:
         """Run to the next breakpoint or the end."""
-        stop = self._break_after(self.position)
-        return self._advance(self.net_size if stop is None else stop, "end" if stop is None else "breakpoint")
+        stop = self._breakpoints.first_after(self.model.predict_net, self.position)
+        return self._advance(self.net_size if stop is None else stop, "step")
 
     def run(self, count: int = 1) -> Stop:
         """Run predict_net to its end `count` times, each time on the workspace that the former left, as RunNet does."""
@@ -181,7 +164,7 @@ class Session:
             if self.position >= self.net_size:
                 self.position = 0
                 self.iteration += 1
-                self._bad, self._skipped = {}, set()
+                self._letters = {}
             stop = self.cont()
             steps += stop.steps
             if stop.reason != "end":
@@ -191,28 +174,27 @@ class Session:
     def skip(self, count: int = 1) -> Stop:
         """Go past `count` operators without running them; their outputs are not computed."""
         for index in range(self.position, min(self.position + count, self.net_size)):
-            self._skipped.add(index)
-            self._bad.pop(index, None)
+            self._letters[index] = "S"
             self.position = index + 1
         return self._stop("step")
 
-    def _break_after(self, position: int) -> Optional[int]:
-        tests = [matcher(self.model.predict_net, b.where) for b in self.breakpoints if b.enabled]
-        for op in self.model.predict_net.operators[position + 1:]:
-            if any(test(op) for test in tests):
-                return op.index
-        return None
-
     def _advance(self, last: int, reason: str) -> Stop:
         """Run operators up to `last` (exclusive); `reason` is what to say when nothing stops it before."""
-        first_step = len(self.steps)
+        if self.position >= self.net_size:
+            return self._stop("end", detail="nothing is left to run")
         if self.position >= last:
-            return self._stop("end" if self.position >= self.net_size else reason, detail="nothing is left to run" if self.position >= self.net_size else "")
+            return self._stop(reason)
+        first_step = len(self.steps)
+        self._disk, self._failure = (), None
+        request = {"first": self.position, "last": last, "tick": first_step,
+                   "record": self._recording.request(self.history), "wraps": self._wraps.request()}
         try:
-            result = self.workspace.run(self._request(last), self._on_event)
+            result = self.workspace.run(request, self._on_event)
         except WorkerDied as death:
             return self._died(death, first_step)
-        steps = tuple(self.steps[first_step:])
+        return self._ended(result, reason, tuple(self.steps[first_step:]))
+
+    def _ended(self, result: str, reason: str, steps: Tuple[Step, ...]) -> Stop:
         if self._disk:
             raise CaptureError(*self._disk)
         if result == "failed":
@@ -221,40 +203,28 @@ class Session:
             return self._stop("interrupted" if result == "stopped" else "full", steps)
         if self.position >= self.net_size:
             return self._stop("end", steps)
-        return self._stop(self._hit() if reason != "until" else reason, steps, "")
-
-    _disk: Tuple[str, ...] = ()
-
-    def _request(self, last: int) -> Dict[str, Any]:
-        self._disk = ()
-        self._failure: Optional[Step] = None
-        limit = None if self.keep.max_bytes is None else max(self.keep.max_bytes - self._bytes_kept, 0)
-        record = {"directory": self._writer().path, "level": self.keep.level, "types": list(self.keep.types),
-                  "match": self.keep.match, "max_bytes": limit, "on_full": self.keep.on_full,
-                  "before": self.history.unkept_initial() if self.keep.level == "full" else []}
-        return {"first": self.position, "last": last, "tick": len(self.steps), "record": record,
-                "wraps": [[_glob(pattern), directory] for pattern, directory in self.wraps.items()]}
+        hit = self._breakpoints.hit(self.model.predict_net, self.next_operator())
+        return self._stop("breakpoint" if hit and reason != "until" else reason, steps)
 
     def _on_event(self, event: StepEvent) -> None:
         """Take in one operator's result: journal first, so that it is there whatever happens next."""
         op = self.model.predict_net.operators[event["index"]]
         for row in event.get("before", ()):
-            kept = Kept(os.path.join(self._writer().path, row["file"]), row["kind"], BlobSummary.from_json(row["summary"]))
-            self.history.keep(row["name"], 0, kept)
+            if row["file"]:
+                path = os.path.join(self._recording.directory, row["file"])
+                self.history.keep(row["name"], 0, Kept(path, row["kind"], BlobSummary.from_json(row["summary"])))
         step = Step(len(self.steps), self.iteration, op.index, op, event["status"], event.get("error"),
                     self._reads(op), self._outputs(event), event.get("seconds", 0.0))
-        self._journal(step)
+        self._recording.add(step)
         if "wrapped" in event:
-            self._journal_wrapped(step, event["wrapped"])
+            self._wraps.journal(step, event["wrapped"])
         if event.get("disk"):
             self._disk = (event["disk"]["message"], event["disk"]["hint"])
         if step.status != "ok":
             self._failure = step
             return
-        self._skipped.discard(op.index)
-        self._bad.pop(op.index, None)
-        self._bytes_kept += sum(out.summary.nbytes for out in step.outputs if out.file)
-        self.history.add(step, self._writer().path)
+        self._letters.pop(op.index, None)
+        self.history.add(step, self._recording.directory)
         self.position = op.index + 1
         self.on_step(step)
 
@@ -270,34 +240,16 @@ class Session:
             outputs.append(Output(name, seen[name], row["kind"], BlobSummary.from_json(row["summary"]), row["file"]))
         return tuple(outputs)
 
-    def _journal(self, step: Step) -> None:
-        self._writer().add(step.to_json())
-
-    def _journal_wrapped(self, step: Step, wrapped: Dict[str, Any]) -> None:
-        row = dict(step.to_json(), inputs=_versioned(wrapped["inputs"], step.inputs),
-                   outputs=_versioned(wrapped.get("outputs", []), step.outputs))
-        for directory in wrapped["directories"]:
-            self._wrap_captures[directory].add(row)
-
     # -- when it stops ------------------------------------------------------------------------
 
     def _stop(self, reason: str, steps: Sequence[Step] = (), detail: str = "") -> Stop:
         return Stop(reason, self.position, self.next_operator(), tuple(steps), detail)
 
-    def _hit(self) -> str:
-        op = self.next_operator()
-        hit = [b for b in self.breakpoints if op and b.enabled and matcher(self.model.predict_net, b.where)(op)]
-        for point in hit:
-            point.hits += 1
-            if point.temporary:
-                self.breakpoints.remove(point)
-        return "breakpoint" if hit else "step"
-
     def _failed(self, steps: Tuple[Step, ...]) -> Stop:
         """An operator raised: its outputs may hold garbage, so what they held before is put back."""
         failure = self._failure
         assert failure
-        self._bad[failure.index] = "F"
+        self._letters[failure.index] = "F"
         self._put_back(set(failure.operator.outputs))
         return self._stop("failed", steps + (failure,), self._failure_detail(failure))
 
@@ -319,8 +271,8 @@ class Session:
         op = self.model.predict_net.operators[self.position]
         step = Step(len(self.steps), self.iteration, op.index, op, "died", "%s: %s" % (death.signal, death.message), self._reads(op), ())
         if death.signal and death.index is not None:
-            self._journal(step)
-            self._bad[op.index] = "D"
+            self._recording.add(step)
+            self._letters[op.index] = "D"
         detail = "%s: %s" % (op, death.message)
         note = self._revive()
         stopped_by_user = "Ctrl-C" in death.message
@@ -387,9 +339,8 @@ class Session:
                   and self.history.exists(name) and BlobVersion(name, self.history.version(name)) not in self.history.kept]
         detail = self._revive() if unkept else self._rewind(undone, changed)
         self.position, self.iteration = target.index, target.iteration
-        self._bad = {}
-        self._skipped = {i for i in self._skipped if i < self.position}
-        self._writer().add({"event": "back", "to": len(self.steps)})
+        self._letters = {index: letter for index, letter in self._letters.items() if index < self.position}
+        self._recording.event("back", to=len(self.steps))
         return self._stop("step", (), detail)
 
     def _rewind(self, undone: Sequence[Step], changed: Set[str]) -> str:
@@ -415,31 +366,33 @@ class Session:
 
     def feed(self, name: str, array: np.ndarray) -> None:
         """Give a blob a value now; before the first step it becomes the initial value (version 0)."""
-        if name not in set(self.model.predict_net.blobs()) | self.history.initial:
-            raise InputError("the net has no blob %s" % name, near(name, self.model.predict_net.blobs()))
+        self._known(name)
         if not self.steps and self.history.version(name) == 0:
             self._feed_initial(name, array)
             return
         self._keep_initial(name)
         self.workspace.feed(name, array)
         version = self.history.version(name) + 1
-        self._keep_value(name, version, array)
+        self._fed(name, version, self._recording.keep_value(name, version, array, len(self.steps)))
+
+    def put(self, name: str, kept: Kept) -> None:
+        """Give a blob the value of a file, such as a reference's, as its next version; nothing is copied."""
+        self._known(name)
+        self._keep_initial(name)
+        self._fed(name, self.history.version(name) + 1, kept)
+        self._put_back({name})
+
+    def _fed(self, name: str, version: int, kept: Kept) -> None:
+        self.history.keep(name, version, kept)
         self.history.add_feed(name, version)
-        self._writer().add({"event": "feed", "name": name, "version": version})
+        self._recording.event("feed", name=name, version=version)
 
     def _keep_initial(self, name: str) -> None:
         """Keep a copy of an initial value that is about to be replaced."""
         if name in self.history.unkept_initial():
             blob = self.workspace.fetch(name)
             if blob.array is not None:
-                self._keep_value(name, 0, blob.array)
-
-    def _keep_value(self, name: str, version: int, array: np.ndarray) -> None:
-        kind = STRING if array.dtype.kind in "OSU" else TENSOR
-        blob = Blob(name, kind, array)
-        path = os.path.join(self._writer().path, file_name(len(self.steps), "fed%d" % version, name, kind))
-        write_blob(path, blob)
-        self.history.keep(name, version, Kept(path, kind, blob.summary()))
+                self.history.keep(name, 0, self._recording.keep_value(name, 0, blob.array, len(self.steps)))
 
     def fetch(self, name: str, version: Optional[int] = None) -> Blob:
         """A blob's value: the live one, or an older version from the capture."""
@@ -500,8 +453,6 @@ class Session:
 
     def blobs(self, pattern: str = "") -> List[Tuple[str, int, BlobSummary]]:
         """Name, live version and summary of every blob that has a value, in the net's order; `pattern` is a glob."""
-        import fnmatch
-
         net = self.model.predict_net
         names = dict.fromkeys([d.name for d in self.model.inputs] + net.blobs() + sorted(self.history.initial))
         wanted = [n for n in names if (not pattern or fnmatch.fnmatchcase(n, pattern)) and self._has_been(n)]
@@ -536,51 +487,38 @@ class Session:
 
     def status(self, index: int) -> str:
         """One letter: "o" ok, "F" failed, "D" died, "S" skipped, "?" an output was not written, "." not run."""
-        if index in self._bad:
-            return self._bad[index]
-        if index in self._skipped:
-            return "S"
-        if index >= self.position:
-            return "."
+        if index in self._letters:
+            return self._letters[index]
         step = next((s for s in reversed(self.steps) if s.index == index and s.iteration == self.iteration), None)
-        if step is None:
+        if step is None or index >= self.position:
             return "."
-        return "?" if any(o.kind in (UNINITIALISED, MISSING, OTHER) for o in step.outputs) else "o"
+        return "?" if any(out.kind in (UNINITIALISED, MISSING, OTHER) for out in step.outputs) else "o"
+
+    @property
+    def breakpoints(self) -> List[Breakpoint]:
+        """The breakpoints that are set."""
+        return self._breakpoints.all
 
     def set_break(self, where: str, temporary: bool = False) -> Breakpoint:
         """Stop before each operator that `where` names; a pattern such as conv* is allowed."""
-        matcher(self.model.predict_net, where)
-        self._numbers += 1
-        point = Breakpoint(self._numbers, where, temporary)
-        self.breakpoints.append(point)
-        return point
+        return self._breakpoints.add(self.model.predict_net, where, temporary)
 
     def delete_break(self, number: int) -> None:
         """Take a breakpoint away."""
-        found = [b for b in self.breakpoints if b.number == number]
-        if not found:
-            raise UsageError("there is no breakpoint %d" % number)
-        self.breakpoints.remove(found[0])
+        self._breakpoints.delete(number)
+
+    @property
+    def wraps(self) -> Dict[str, str]:
+        """The wrapped operator types and the directories that their inputs and outputs go to."""
+        return self._wraps.directories
 
     def wrap(self, pattern: str, save: Optional[str] = None) -> str:
         """Save the inputs and outputs of every operator of a type as it runs; returns the directory."""
-        types = {op.type for op in self.model.predict_net.operators}
-        if not any(_fits(pattern, t) for t in types):
-            raise UsageError("no operator has type %s" % pattern, near(pattern, types))
-        directory = os.path.abspath(save or "wrapped-%s" % (pattern.replace("*", "_") or "all"))
-        writer = CaptureWriter(directory)
-        writer.begin(dict(self.header(), kind="wrap", wrapped=pattern))
-        self._wrap_captures[directory] = writer
-        self.wraps[pattern] = directory
-        return directory
+        return self._wraps.add(pattern, sorted({op.type for op in self.model.predict_net.operators}), save)
 
     def unwrap(self, pattern: str) -> None:
         """Stop saving."""
-        if pattern not in self.wraps:
-            raise UsageError("%s is not wrapped" % pattern, "wrapped: %s" % (", ".join(self.wraps) or "none"))
-        directory = self.wraps.pop(pattern)
-        if directory not in self.wraps.values():
-            self._wrap_captures.pop(directory).close()
+        self._wraps.remove(pattern)
 
     def interrupt(self) -> None:
         """Stop a running verb before its next operator; safe in a signal handler."""
@@ -593,33 +531,13 @@ class Session:
             end()
 
     def close(self) -> None:
-        """End the worker, close the capture, take temporary files away."""
-        for writer in [self._capture] + list(self._wrap_captures.values()):
-            if writer:
-                writer.close()
+        """End the worker, close the captures, take temporary files away."""
+        self._wraps.close()
+        self._recording.close()
         self.workspace.close()
-        if self._temporary:
-            shutil.rmtree(self._temporary, ignore_errors=True)
 
     def __enter__(self) -> "Session":
         return self
 
     def __exit__(self, *_: Any) -> None:
         self.close()
-
-
-def _fits(pattern: str, op_type: str) -> bool:
-    import re
-
-    return re.match(_glob(pattern), op_type) is not None
-
-
-def _glob(pattern: str) -> str:
-    import fnmatch
-
-    return fnmatch.translate(pattern)
-
-
-def _versioned(rows: Sequence[Dict[str, Any]], versions: Sequence[Any]) -> List[Dict[str, Any]]:
-    known = {v.name: v.version for v in versions}
-    return [dict(row, version=known.get(row["name"], 0)) for row in rows]

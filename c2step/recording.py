@@ -1,0 +1,143 @@
+"""What a session writes as it goes: its capture, and the captures of wrapped operators."""
+import fnmatch
+import os
+import re
+import shutil
+import tempfile
+from dataclasses import dataclass
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+
+import numpy as np
+
+from .blob import STRING, TENSOR, Blob
+from .capture import CaptureWriter, file_name, write_blob
+from .errors import UsageError, near
+from .history import History, Kept, Step
+
+__all__ = ["Keep", "Recording", "Wraps"]
+
+Header = Callable[[], Dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Keep:
+    """Which blob versions a session keeps: where, up to how many bytes, and of which operators or blobs.
+
+    `directory` None is a temporary one that goes away with the session.  `level` "stats" keeps no
+    values.  `on_full` "skip" goes on without keeping more, "stop" stops the run.
+    """
+
+    directory: Optional[str] = None
+    level: str = "full"
+    max_bytes: Optional[int] = None
+    types: Tuple[str, ...] = ()
+    match: str = ""
+    on_full: str = "skip"
+
+
+class Recording:
+    """The capture of one session; its directory is made when it is first needed."""
+
+    def __init__(self, keep: Keep, header: Header) -> None:
+        self.keep = keep
+        self._header = header
+        self._writer: Optional[CaptureWriter] = None
+        self._temporary = ""
+        self._bytes = 0
+
+    @property
+    def directory(self) -> str:
+        """Where the blob versions are."""
+        return self._begun().path
+
+    def _begun(self) -> CaptureWriter:
+        if self._writer is None:
+            if self.keep.directory is None:
+                self._temporary = tempfile.mkdtemp(prefix="c2step-capture-")
+            self._writer = CaptureWriter(self.keep.directory or self._temporary)
+            self._writer.begin(self._header())
+        return self._writer
+
+    def request(self, history: History) -> Dict[str, Any]:
+        """What the workspace needs to know to write blobs here."""
+        limit = None if self.keep.max_bytes is None else max(self.keep.max_bytes - self._bytes, 0)
+        return {"directory": self.directory, "level": self.keep.level, "types": list(self.keep.types),
+                "match": self.keep.match, "max_bytes": limit, "on_full": self.keep.on_full,
+                "before": history.unkept_initial() if self.keep.level == "full" else []}
+
+    def add(self, step: Step) -> None:
+        """Journal a step."""
+        self._begun().add(step.to_json())
+        self._bytes += sum(out.summary.nbytes for out in step.outputs if out.file)
+
+    def event(self, kind: str, **what: Any) -> None:
+        """Journal what is no operator: going back, a feed."""
+        self._begun().add(dict(event=kind, **what))
+
+    def keep_value(self, name: str, version: int, array: np.ndarray, tick: int) -> Kept:
+        """Write a value that came from outside."""
+        kind = STRING if array.dtype.kind in "OSU" else TENSOR
+        blob = Blob(name, kind, array)
+        path = os.path.join(self.directory, file_name(tick, "fed%d" % version, name, kind))
+        write_blob(path, blob)
+        return Kept(path, kind, blob.summary())
+
+    def write_header(self) -> None:
+        """Write capture.json again."""
+        self._begun().write_header(self._header())
+
+    def close(self) -> None:
+        """Close the journal and take a temporary directory away."""
+        if self._writer:
+            self._writer.close()
+        if self._temporary:
+            shutil.rmtree(self._temporary, ignore_errors=True)
+
+
+class Wraps:
+    """Operator types whose inputs and outputs are saved as they run, each in a capture of its own."""
+
+    def __init__(self, header: Header) -> None:
+        self.directories: Dict[str, str] = {}
+        self._header = header
+        self._writers: Dict[str, CaptureWriter] = {}
+
+    def add(self, pattern: str, types: Sequence[str], save: Optional[str]) -> str:
+        """Wrap the types that fit a glob pattern; returns the directory."""
+        if not any(fnmatch.fnmatchcase(name, pattern) for name in types):
+            raise UsageError("no operator has type %s" % pattern, near(pattern, types))
+        directory = os.path.abspath(save or "wrapped-%s" % re.sub(r"\W", "_", pattern))
+        writer = CaptureWriter(directory)
+        writer.begin(dict(self._header(), kind="wrap", wrapped=pattern))
+        self._writers[directory] = writer
+        self.directories[pattern] = directory
+        return directory
+
+    def remove(self, pattern: str) -> None:
+        """Stop saving."""
+        if pattern not in self.directories:
+            raise UsageError("%s is not wrapped" % pattern, "wrapped: %s" % (", ".join(self.directories) or "none"))
+        directory = self.directories.pop(pattern)
+        if directory not in self.directories.values():
+            self._writers.pop(directory).close()
+
+    def request(self) -> List[List[str]]:
+        """Regular expressions and directories, for the workspace."""
+        return [[fnmatch.translate(pattern), directory] for pattern, directory in self.directories.items()]
+
+    def journal(self, step: Step, wrapped: Dict[str, Any]) -> None:
+        """Journal a wrapped operator in each of its captures."""
+        row = dict(step.to_json(), inputs=_versioned(wrapped["inputs"], step.inputs),
+                   outputs=_versioned(wrapped.get("outputs", []), step.outputs))
+        for directory in wrapped["directories"]:
+            self._writers[directory].add(row)
+
+    def close(self) -> None:
+        """Close every journal."""
+        for writer in self._writers.values():
+            writer.close()
+
+
+def _versioned(rows: Sequence[Dict[str, Any]], versions: Sequence[Any]) -> List[Dict[str, Any]]:
+    known = {v.name: v.version for v in versions}
+    return [dict(row, version=known.get(row["name"], 0)) for row in rows]
