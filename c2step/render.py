@@ -5,6 +5,7 @@ shown as the prompt takes it: `conv1` as it is, a name with a space, a quote or 
 double quotes with escapes.  Colour is added last (`colourise`), only for a terminal, and says
 nothing that the text does not say.
 """
+
 import json
 import math
 import re
@@ -21,17 +22,43 @@ if TYPE_CHECKING:
     from .history import Step
     from .stepper import Stop
 
-__all__ = ["LEGEND", "STATUS_WORDS", "as_json", "blob_label", "blob_rows", "colourise", "figures", "first_line",
-           "listing", "next_line", "number", "operator_line", "quote", "shape_text", "stats_rows", "stop_text",
-           "summary_line", "summary_lines", "table", "values_text"]
+__all__ = [
+    "LEGEND",
+    "STATUS_WORDS",
+    "as_json",
+    "blob_label",
+    "blob_rows",
+    "colourise",
+    "figures",
+    "first_line",
+    "listing",
+    "next_line",
+    "number",
+    "operator_line",
+    "quote",
+    "shape_text",
+    "stats_rows",
+    "stop_text",
+    "summary_line",
+    "summary_lines",
+    "table",
+    "values_text",
+]
 
 STATUS_WORDS = {".": "not run", "o": "ok", "F": "failed", "D": "died", "S": "skipped", "?": "output not written"}
 LEGEND = "status: " + "   ".join("%s %s" % pair for pair in STATUS_WORDS.items())
-KIND_WORDS = {UNINITIALISED: "not a tensor: never written", MISSING: "not in the workspace", OTHER: "not a tensor",
-              UNREADABLE: "cannot be read"}
+KIND_WORDS = {
+    UNINITIALISED: "not a tensor: never written",
+    MISSING: "not in the workspace",
+    OTHER: "not a tensor",
+    UNREADABLE: "cannot be read",
+}
 STEP_LETTERS = {"ok": "o", "failed": "F", "died": "D", "skipped": "S"}
-REASONS = {"failed": "failed; the session stands before it", "died": "ended the process; the session stands before it",
-           "timeout": "took too long; the session stands before it"}
+REASONS = {
+    "failed": "failed; the session stands before it",
+    "died": "ended the process; the session stands before it",
+    "timeout": "took too long; the session stands before it",
+}
 STOPPED = {"breakpoint": "stopped at a breakpoint", "interrupted": "interrupted", "full": "the capture is full"}
 SHOWN_STEPS = 12
 WIDEST_PAD = 48  # a longer name pushes its own line only
@@ -92,8 +119,9 @@ def table(rows: Iterable[Sequence[str]], right: Iterable[int] = (), indent: str 
         for i, cell in enumerate(row if len(row) == columns else row[:-1]):
             widths[i] = max(widths[i], min(_width(cell), WIDEST_PAD))
     flush: FrozenSet[int] = frozenset(right)
-    return [(indent + "  ".join(_pad(cell, widths[i], i in flush) for i, cell in enumerate(row))).rstrip()
-            for row in cells]
+    return [
+        (indent + "  ".join(_pad(cell, widths[i], i in flush) for i, cell in enumerate(row))).rstrip() for row in cells
+    ]
 
 
 def _pad(cell: str, width: int, right: bool) -> str:
@@ -121,13 +149,23 @@ def _blobs_of(op: Operator) -> str:
     return "(%s) -> (%s)" % (", ".join(map(quote, op.inputs)), ", ".join(map(quote, op.outputs)))
 
 
-def listing(net: Net, status: Callable[[int], str], position: int, start: int, stop: int,
-            marks: Iterable[int] = ()) -> str:
+def listing(
+    net: Net, status: Callable[[int], str], position: int, start: int, stop: int, marks: Iterable[int] = ()
+) -> str:
     """Operators `start` to before `stop`, `-->` at the next one, `b` where a breakpoint stands, then the legend."""
     marked = frozenset(marks)
-    rows = [["-->" if op.index == position else "", status(op.index), "b" if op.index in marked else "",
-             str(op.index), op.type, quote(_label(op)) if _label(op) else "-", _blobs_of(op)]
-            for op in net.operators[start:stop]]
+    rows = [
+        [
+            "-->" if op.index == position else "   ",
+            status(op.index),
+            "b" if op.index in marked else "",
+            str(op.index),
+            op.type,
+            quote(_label(op)) if _label(op) else "-",
+            _blobs_of(op),
+        ]
+        for op in net.operators[start:stop]
+    ]
     if not marked:
         rows = [row[:2] + row[3:] for row in rows]
     lines = table(rows, right=[3 if marked else 2])
@@ -142,8 +180,10 @@ def figures(summary: BlobSummary) -> str:
     if summary.kind == INT8:
         words.append("scale %s zero point %s" % (number(summary.scale), number(summary.zero_point)))
     if summary.min is not None:
-        words.append("min %s max %s mean %s std %s" % tuple(
-            number(v) for v in (summary.min, summary.max, summary.mean, summary.std)))
+        words.append(
+            "min %s max %s mean %s std %s"
+            % tuple(number(v) for v in (summary.min, summary.max, summary.mean, summary.std))
+        )
     words.extend("%s %d" % (word, count) for word, count in (("NaN", summary.nan), ("Inf", summary.inf)) if count)
     if 0 in summary.shape:
         words.append("empty")
@@ -185,8 +225,10 @@ def summary_lines(summary: BlobSummary) -> List[str]:
         rows.append(("scale", "%s  zero point %s" % (number(summary.scale), number(summary.zero_point))))
     if summary.kind != STRING:
         rows.extend((key, number(getattr(summary, key))) for key in ("min", "max", "mean", "std"))
-        rows.extend((word, _share(count, summary.size)) for word, count in
-                    (("zeros", summary.zeros), ("NaN", summary.nan), ("Inf", summary.inf)))
+        rows.extend(
+            (word, _share(count, summary.size))
+            for word, count in (("zeros", summary.zeros), ("NaN", summary.nan), ("Inf", summary.inf))
+        )
     return table(rows)
 
 
@@ -250,8 +292,9 @@ def _array_text(array: np.ndarray, everything: bool) -> str:
 
     text = ""
     for form in (measured, padded):  # the first pass learns the width of what is shown
-        text = np.array2string(array, max_line_width=110, threshold=threshold, edgeitems=edge,
-                               formatter={"all": cast(Any, form)})
+        text = np.array2string(
+            array, max_line_width=110, threshold=threshold, edgeitems=edge, formatter={"all": cast(Any, form)}
+        )
     return text
 
 
@@ -263,8 +306,12 @@ def _value(value: Any) -> str:
     return repr(value) if isinstance(value, str) else str(value)
 
 
-_COLOURS = ((re.compile(r"^-->.*", re.M), "1"), (re.compile(r"^(?:error: |[FD]  +\d).*", re.M), "31"),
-            (re.compile(r"^\?  +\d.*", re.M), "33"), (re.compile(r"^status: .*", re.M), "2"))
+_COLOURS = (
+    (re.compile(r"^-->.*", re.M), "1"),
+    (re.compile(r"^(?:error: |[FD]  +\d).*", re.M), "31"),
+    (re.compile(r"^\?  +\d.*", re.M), "33"),
+    (re.compile(r"^status: .*", re.M), "2"),
+)
 
 
 def colourise(text: str) -> str:
@@ -320,8 +367,11 @@ def _step_rows(step: "Step") -> List[List[str]]:
         return [head + [_printable(first_line(step.error or step.status))]]
     if not step.outputs:
         return [head + ["-"]]
-    return [(["?"] + head[1:] if out.kind in (UNINITIALISED, MISSING) else head)
-            + [blob_label(out.name, out.version), summary_line(out.summary)] for out in step.outputs]
+    return [
+        (["?"] + head[1:] if out.kind in (UNINITIALISED, MISSING) else head)
+        + [blob_label(out.name, out.version), summary_line(out.summary)]
+        for out in step.outputs
+    ]
 
 
 def _reason_lines(stop: "Stop", net: Net) -> List[str]:
@@ -339,5 +389,5 @@ def _without(detail: str, stop: "Stop") -> str:
     error = (stop.steps[-1].error if stop.steps else "") or ""
     for said in ("%s: " % stop.operator, error, error.partition(": ")[2]):
         if said and detail.startswith(said):
-            detail = detail[len(said):].lstrip("; ")
+            detail = detail[len(said) :].lstrip("; ")
     return detail.strip()

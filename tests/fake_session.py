@@ -170,5 +170,8 @@ class FakeSession:
     def unwrap(self, pattern: str) -> None:
         del self.wraps[pattern]
 
+    def header(self) -> Dict[str, Any]:
+        return {"kind": "run", "model": self.model.path}
+
     def unfed(self) -> List[str]:
         return [name for name in self.model.predict_net.free_inputs() if name not in self._values]

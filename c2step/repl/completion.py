@@ -48,7 +48,7 @@ def _split(text: str) -> Tuple[List[Token], Token, int]:
 
 def _candidates(words: List[Token], typed: Token, text: str, interpreter: Interpreter) -> Iterable[Candidate]:
     if not words:
-        return [Candidate(name, name) for name in interpreter.table.names()]
+        return [Candidate(name, name + " ") for name in interpreter.table.names()]
     slots = Slots(interpreter.table.find(words[0].text).parameters)
     for word in words[1:]:
         slots.take(word)

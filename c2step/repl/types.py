@@ -67,7 +67,7 @@ class Where(_Text):
     """An operator of predict_net: an index, a blob that it writes, its ONNX node, or its type."""
 
     label = "WHERE"
-    about = "an operator: its index, a blob that it writes (blob:NAME if it looks like an index), its ONNX node, or a type"
+    about = "an operator: its index, a blob that it writes (blob:17 for a name like an index), its ONNX node or its type"
 
     @classmethod
     def parse(cls, token: Token, context: Context) -> Any:

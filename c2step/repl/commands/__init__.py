@@ -6,18 +6,7 @@ __all__ = ["all_commands"]
 
 def all_commands() -> CommandTable:
     """Every command of the prompt, in the order that `help` lists them."""
-    from . import (
-        blobs,
-        comparing,
-        feeding,
-        helping,
-        listing,
-        moving,
-        saving,
-        scripting,
-        stopping,
-        wrapping,
-    )
+    from . import blobs, comparing, feeding, helping, listing, moving, saving, scripting, stopping, wrapping
 
     return CommandTable([
         moving.step, moving.next_, moving.until, moving.continue_, moving.run, moving.restart, moving.back, moving.skip,

@@ -22,7 +22,9 @@ STATUSES: Dict[Verdict, Optional[ExitStatus]] = {
 @command(aliases=("cmp",))
 def compare(context: Context, blob: BlobRef, reference: Operand, *, rtol: Optional[Number] = None,
             atol: Optional[Number] = None) -> Result:
-    """Compare a blob with a file or with another blob: close is |difference| <= atol + rtol * |reference|.
+    """Compare a blob with a file or with another blob.
+
+    Values are close where |difference| <= atol + rtol * |reference|.
 
     compare conv1 golden.npy            a file
     compare conv1 golden.npz            its array conv1
@@ -35,8 +37,9 @@ def compare(context: Context, blob: BlobRef, reference: Operand, *, rtol: Option
     other, label = _reference(context, blob, whole, reference)
     actual = part(whole, blob)
     found = compare_blobs(actual, other, _tolerance([actual, other], rtol, atol))
-    heading = "%s against %s: %s" % (blob, label, " ".join(filter(None, [str(found.verdict), found.reason])))
-    return Result("\n".join([heading, *_figures(found)]), status=STATUSES[found.verdict])
+    reason = found.reason or ("equal" if found.equal else "")
+    heading = "%s against %s: %s  %s" % (blob, label, found.verdict, reason)
+    return Result("\n".join([heading.rstrip(), *_figures(found)]), status=STATUSES[found.verdict])
 
 
 def _reference(context: Context, blob: BlobRef, whole: Blob, reference: Operand) -> Tuple[Blob, str]:

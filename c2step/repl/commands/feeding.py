@@ -1,8 +1,7 @@
 """Commands that put values into the workspace."""
-import numpy as np
-
 from ...blob import INT8
 from ...errors import InputError
+from ...importer.inputs import Fed, check_inputs
 from ...render import blob_label, quote, summary_line
 from ..arrays import read_value
 from ..context import Context
@@ -12,13 +11,20 @@ from ..types import BlobName, FilePath
 
 @command()
 def feed(context: Context, blob: BlobName, file: FilePath, *, as_float32: bool = False) -> str:
-    """Feed a blob from a .npy file, the array of its name in a .npz file, a TensorProto (.pb) or a capture.
+    """Feed a blob from a file.
 
-    --as-float32 turns the values into float32 first, which is what most operators take.
+    Before the first operator has run this is the input that `restart` feeds again; later it is a new version.
+
+    feed data photo.npy              an array
+    feed data inputs.npz             the array of that name
+    feed data tensor.pb              an ONNX TensorProto
+    feed conv1 captured/             the blob in a capture
+    feed data x.npy --as-float32     cast float64 values to float32, which most operators want
     """
     value = read_value(context, file, blob)
     if value.array is None or value.kind == INT8:
         raise InputError("%s holds no array for %s" % (quote(file), blob_label(blob)))
-    array = value.array.astype(np.float32) if as_float32 else value.array
-    context.session.feed(blob, array)
-    return "%s  %s" % (blob_label(blob), summary_line(context.session.summary(blob)))
+    fed = check_inputs(Fed({blob: value.array}, [], {}), context.session.model.inputs, context.blob_names(), as_float32)
+    context.session.feed(blob, fed.arrays[blob])
+    label = blob_label(blob, context.session.version(blob))
+    return "\n".join(["%s  %s" % (label, summary_line(context.session.summary(blob))), *fed.notes])

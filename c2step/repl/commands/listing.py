@@ -2,6 +2,7 @@
 from typing import List, Optional, Sequence
 
 from ...blob import MISSING, UNINITIALISED
+from ...breakpoints import matcher
 from ...net import Operator, is_random, is_stateful
 from ...render import listing, next_line, operator_line, quote, summary_line, table
 from ..context import Context
@@ -11,7 +12,9 @@ from ..types import OperatorRange, Where
 
 @command("list", aliases=("l",))
 def list_(context: Context, operators: Optional[OperatorRange] = None) -> str:
-    """List operators: status, index, type, ONNX node, inputs and outputs; `-->` stands at the next one.
+    """List operators: status, index, type, ONNX node, inputs and outputs.
+
+    `-->` stands at the next one, b where a breakpoint is.
 
     list          those around the position
     list 10-20    operators 10 to 20
@@ -20,7 +23,9 @@ def list_(context: Context, operators: Optional[OperatorRange] = None) -> str:
     """
     session = context.session
     shown = operators or OperatorRange.around(session.position)
-    return listing(context.net, session.status, session.position, shown.start, shown.stop)
+    tests = [matcher(context.net, point.where) for point in session.breakpoints if point.enabled]
+    marks = [op.index for op in context.net.operators if any(test(op) for test in tests)]
+    return listing(context.net, session.status, session.position, shown.start, shown.stop, marks)
 
 
 @command(aliases=("w",))

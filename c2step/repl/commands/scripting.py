@@ -30,7 +30,7 @@ def source(context: Context, file: FilePath) -> Iterator[Result]:
     return context.interpreter.script(text, os.path.abspath(file))
 
 
-@command("!", aliases=("python",))
+@command("!")
 def python(context: Context, code: PythonCode) -> str:
     """Run the rest of the line as Python: `!np.abs(blob('conv1')).max()`.
 
