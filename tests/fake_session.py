@@ -1,4 +1,5 @@
 """A session over numpy instead of Caffe2: enough to test what the prompt says."""
+
 import fnmatch
 from types import SimpleNamespace
 from typing import Any, Callable, Dict, List, Optional, Tuple
@@ -26,20 +27,31 @@ OPERATORS: Dict[str, Callable[..., List[Any]]] = {
     "Dropout": unwritten,
     "Quantize": lambda x: [Blob("", INT8, np.round(x / 0.5).astype(np.uint8), 0.5, 0)],
 }
-FAILURE = "[enforce fail at relu_op.cc:12] X.dim() == 2. 1 vs 2\nError from operator:\ninput: \"x\"\n  frame #0"
+FAILURE = '[enforce fail at relu_op.cc:12] X.dim() == 2. 1 vs 2\nError from operator:\ninput: "x"\n  frame #0'
 
 
 class FakeSession:
     """Steps a list of (type, inputs, outputs); `Fail` raises, `Die` ends the process that is not there."""
 
-    def __init__(self, operators: List[Tuple[str, Tuple[str, ...], Tuple[str, ...]]],
-                 feeds: Dict[str, np.ndarray], outputs: Tuple[str, ...] = ()) -> None:
-        ops = tuple(Operator(i, type, "", ins, outs, node=OnnxNode(i, "%s_%d" % (type, i), type))
-                    for i, (type, ins, outs) in enumerate(operators))
+    def __init__(
+        self,
+        operators: List[Tuple[str, Tuple[str, ...], Tuple[str, ...]]],
+        feeds: Dict[str, np.ndarray],
+        outputs: Tuple[str, ...] = (),
+    ) -> None:
+        ops = tuple(
+            Operator(i, type, "", ins, outs, node=OnnxNode(i, "%s_%d" % (type, i), type))
+            for i, (type, ins, outs) in enumerate(operators)
+        )
         net = Net("fake", ops, tuple(feeds), outputs or ops[-1].outputs)
-        self.model = SimpleNamespace(init_net=Net("init", ()), predict_net=net, path="fake.onnx", notes=("a note",),
-                                     inputs=tuple(Declared(n, str(a.dtype), a.shape) for n, a in feeds.items()),
-                                     outputs=tuple(Declared(n, None, None) for n in net.external_output))
+        self.model = SimpleNamespace(
+            init_net=Net("init", ()),
+            predict_net=net,
+            path="fake.onnx",
+            notes=("a note",),
+            inputs=tuple(Declared(n, str(a.dtype), a.shape) for n, a in feeds.items()),
+            outputs=tuple(Declared(n, None, None) for n in net.external_output),
+        )
         self.feeds = feeds
         self.breakpoints: List[Breakpoint] = []
         self.wraps: Dict[str, str] = {}
@@ -76,9 +88,13 @@ class FakeSession:
         return Step(len(self.steps), self.iteration, op.index, op, "ok", None, reads, outs)
 
     def _write(self, name: str, value: Any) -> Output:
-        blob = (Blob(name, UNINITIALISED, text="never written") if value is None
-                else Blob(name, INT8, value.array, value.scale, value.zero_point) if isinstance(value, Blob)
-                else Blob(name, TENSOR, value))
+        blob = (
+            Blob(name, UNINITIALISED, text="never written")
+            if value is None
+            else Blob(name, INT8, value.array, value.scale, value.zero_point)
+            if isinstance(value, Blob)
+            else Blob(name, TENSOR, value)
+        )
         self._values.setdefault(name, [Blob(name, MISSING)]).append(blob)
         return Output(name, len(self._values[name]) - 1, blob.kind, blob.summary(), None)
 
@@ -154,7 +170,7 @@ class FakeSession:
 
     def describe(self, index: int) -> str:
         op = self.model.predict_net.operators[index]
-        return "type: \"%s\"\n" % op.type
+        return 'type: "%s"\n' % op.type
 
     def set_break(self, where: str, temporary: bool = False) -> Breakpoint:
         self.operator(where)

@@ -1,4 +1,5 @@
 """Tables, screens and JSON by golden text."""
+
 import json
 import re
 
@@ -25,18 +26,46 @@ from c2step.render import (
 )
 
 
-@pytest.mark.parametrize("name, shown", [
-    ("conv1", "conv1"), ("res4/conv1:0", "res4/conv1:0"), ("卷积", "卷积"), ("a[0", "a[0"),
-    ("a b", '"a b"'), ("line\nbreak", '"line\\nbreak"'), ("it's", '"it\'s"'), ('say "x"', '"say \\"x\\""'), ("", '""'),
-    ("a\\b", '"a\\\\b"'), ("\x07", '"\\x07"'), ("\u200b", '"\\u200b"'), ("#1", '"#1"'), ("--save", '"--save"'),
-    ("a;b", '"a;b"'), ("conv1@2", '"conv1@2"'), ("x[0]", '"x[0]"'), ("!x", '"!x"'), (" ", '" "'),
-])
+@pytest.mark.parametrize(
+    "name, shown",
+    [
+        ("conv1", "conv1"),
+        ("res4/conv1:0", "res4/conv1:0"),
+        ("卷积", "卷积"),
+        ("a[0", "a[0"),
+        ("a b", '"a b"'),
+        ("line\nbreak", '"line\\nbreak"'),
+        ("it's", '"it\'s"'),
+        ('say "x"', '"say \\"x\\""'),
+        ("", '""'),
+        ("a\\b", '"a\\\\b"'),
+        ("\x07", '"\\x07"'),
+        ("\u200b", '"\\u200b"'),
+        ("#1", '"#1"'),
+        ("--save", '"--save"'),
+        ("a;b", '"a;b"'),
+        ("conv1@2", '"conv1@2"'),
+        ("x[0]", '"x[0]"'),
+        ("!x", '"!x"'),
+        (" ", '" "'),
+    ],
+)
 def test_names_as_the_prompt_takes_them(name, shown):
     assert quote(name) == shown
 
 
-@pytest.mark.parametrize("value, text", [(None, "-"), (0.1234567, "0.123457"), (3, "3"), (float("nan"), "nan"),
-                                         (1e30, "1e+30"), (np.float32(2.5), "2.5"), (True, "True")])
+@pytest.mark.parametrize(
+    "value, text",
+    [
+        (None, "-"),
+        (0.1234567, "0.123457"),
+        (3, "3"),
+        (float("nan"), "nan"),
+        (1e30, "1e+30"),
+        (np.float32(2.5), "2.5"),
+        (True, "True"),
+    ],
+)
 def test_numbers(value, text):
     assert number(value) == text
 
@@ -48,8 +77,13 @@ def test_shapes_and_first_lines():
 
 
 def test_tables_align_and_cut_nothing():
-    rows = [["a", "1", "x"], ["bbb", "22", "y"], ["卷积", "333", "z"], ["n" * 60, "4", "w"],
-            ["c", "spans the rest of it"]]
+    rows = [
+        ["a", "1", "x"],
+        ["bbb", "22", "y"],
+        ["卷积", "333", "z"],
+        ["n" * 60, "4", "w"],
+        ["c", "spans the rest of it"],
+    ]
     assert table(rows, right=[1]) == [
         "a" + " " * 47 + "    1  x",
         "bbb" + " " * 45 + "   22  y",
@@ -78,7 +112,9 @@ BLOBS = [
 
 
 def test_blob_rows():
-    assert "\n".join(blob_rows(BLOBS)) == """\
+    assert (
+        "\n".join(blob_rows(BLOBS))
+        == """\
 data@0           float32             (2, 3)
 odd@2            float32             (4,)
 "a b"@1          float32             (0, 3)
@@ -88,16 +124,20 @@ lock@1           not a tensor (mutex, a C++ native class)
 gone@0           not in the workspace
 text@1           string              (2,)
 q@1              int8 blob of uint8  (3,)"""
+    )
 
 
 def test_stats_rows():
-    assert "\n".join(stats_rows(BLOBS[:5])) == """\
+    assert (
+        "\n".join(stats_rows(BLOBS[:5]))
+        == """\
 blob             dtype    shape   min  max  mean      std  zeros  NaN  Inf
 data@0           float32  (2, 3)    0    5   2.5  1.70783      1    0    0
 odd@2            float32  (4,)      0    1   0.5      0.5      1    1    1
 "a b"@1          float32  (0, 3)    -    -     -        -      0    0    0
 "line\\nbreak"@1  bool     (2,)      0    1   0.5      0.5      1    0    0
 mask@1           not a tensor: never written"""
+    )
 
 
 def test_summaries_on_one_line():
@@ -115,7 +155,9 @@ def test_summaries_on_one_line():
 
 
 def test_a_summary_as_a_table():
-    assert "\n".join(summary_lines(BLOBS[1][2])) == """\
+    assert (
+        "\n".join(summary_lines(BLOBS[1][2]))
+        == """\
 dtype  float32
 shape  (4,)  4 values
 min    0
@@ -125,7 +167,10 @@ std    0.5
 zeros  1  (25%)
 NaN    1  (25%)
 Inf    1  (25%)"""
-    assert "\n".join(summary_lines(BLOBS[8][2])) == """\
+    )
+    assert (
+        "\n".join(summary_lines(BLOBS[8][2]))
+        == """\
 dtype  int8 blob of uint8
 shape  (3,)  3 values
 scale  0.5  zero point 3
@@ -136,13 +181,17 @@ std    1.0274
 zeros  1  (33.3%)
 NaN    0
 Inf    0"""
+    )
     assert summary_lines(BLOBS[4][2]) == ["not a tensor: never written"]
 
 
 def test_values():
-    assert values_text(Blob("x", TENSOR, np.array([[1, -0.5], [1e-7, 123456.789]]))) == """\
+    assert (
+        values_text(Blob("x", TENSOR, np.array([[1, -0.5], [1e-7, 123456.789]])))
+        == """\
 [[     1   -0.5]
  [ 1e-07 123457]]"""
+    )
     assert values_text(Blob("x", TENSOR, np.arange(100))) == "[ 0  1  2 ... 97 98 99]"
     assert len(values_text(Blob("x", TENSOR, np.arange(100)), everything=True).split()) == 101
     assert values_text(Blob("x", TENSOR, np.float32(2.5) * np.ones(()))) == "2.5"
@@ -152,11 +201,14 @@ def test_values():
 
 
 def test_int8_values_are_shown_as_what_they_stand_for_and_as_stored():
-    assert values_text(Blob("q", INT8, np.array([0, 3, 5], np.uint8), 0.5, 3)) == """\
+    assert (
+        values_text(Blob("q", INT8, np.array([0, 3, 5], np.uint8), 0.5, 3))
+        == """\
 real values
 [-1.5    0    1]
 stored integers
 [0 3 5]"""
+    )
 
 
 def test_a_large_tensor_fits_a_screen():
@@ -166,27 +218,40 @@ def test_a_large_tensor_fits_a_screen():
 
 def net():
     node = OnnxNode(7, "Conv_7", "Conv")
-    return Net("n", (Operator(0, "Conv", "", ("data", "w"), ("conv1",), node=node),
-                     Operator(1, "Relu", "", ("conv1",), ("conv1",)),
-                     Operator(2, "Dropout", "drop", ("conv1",), ("a b", "mask"))))
+    return Net(
+        "n",
+        (
+            Operator(0, "Conv", "", ("data", "w"), ("conv1",), node=node),
+            Operator(1, "Relu", "", ("conv1",), ("conv1",)),
+            Operator(2, "Dropout", "drop", ("conv1",), ("a b", "mask")),
+        ),
+    )
 
 
 def test_operators_on_one_line():
     assert [operator_line(op) for op in net().operators] == [
-        "0 Conv Conv_7  (data, w) -> (conv1)", "1 Relu  (conv1) -> (conv1)",
-        '2 Dropout drop  (conv1) -> ("a b", mask)']
+        "0 Conv Conv_7  (data, w) -> (conv1)",
+        "1 Relu  (conv1) -> (conv1)",
+        '2 Dropout drop  (conv1) -> ("a b", mask)',
+    ]
 
 
 def test_listing():
-    assert listing(net(), "oF.".__getitem__, 1, 0, 3) == """\
+    assert (
+        listing(net(), "oF.".__getitem__, 1, 0, 3)
+        == """\
      o  0  Conv     Conv_7  (data, w) -> (conv1)
 -->  F  1  Relu     -       (conv1) -> (conv1)
      .  2  Dropout  drop    (conv1) -> ("a b", mask)
 status: . not run   o ok   F failed   D died   S skipped   ? output not written"""
-    assert listing(net(), "ooo".__getitem__, 3, 2, 12, marks=[2]) == """\
+    )
+    assert (
+        listing(net(), "ooo".__getitem__, 3, 2, 12, marks=[2])
+        == """\
      o  b  2  Dropout  drop  (conv1) -> ("a b", mask)
 -->  end of the net
 status: . not run   o ok   F failed   D died   S skipped   ? output not written"""
+    )
 
 
 def test_colour_adds_nothing_but_colour():
@@ -197,8 +262,11 @@ def test_colour_adds_nothing_but_colour():
 
 
 def test_json_is_strict():
-    value = {"s": summary(np.array([1.0, np.nan])), "n": None,
-             1: (np.float32(0.5), np.arange(2), float("-inf"), b"a\xff")}
+    value = {
+        "s": summary(np.array([1.0, np.nan])),
+        "n": None,
+        1: (np.float32(0.5), np.arange(2), float("-inf"), b"a\xff"),
+    }
     back = json.loads(as_json(value), parse_constant=lambda c: pytest.fail(c))
     assert back["1"] == [0.5, [0, 1], "-inf", "a\\xff"]
     assert back["s"]["nan"] == 1

@@ -1,4 +1,5 @@
 """The loops: command files, the prompt in process, completion, interruption, history."""
+
 import io
 import os
 import signal
@@ -18,8 +19,13 @@ from c2step.repl.environment import Environment
 from c2step.repl.loop import interact, make_interpreter, prompt_reader, run_commands, run_file
 from fake_session import FakeSession
 
-NET = [("Relu", ("x",), ("conv1",)), ("Copy", ("conv1",), ("a b",)), ("Copy", ("a b",), ("line\nbreak",)),
-       ("Fail", ("conv1",), ("bad",)), ("Relu", ("conv1",), ("17",))]
+NET = [
+    ("Relu", ("x",), ("conv1",)),
+    ("Copy", ("conv1",), ("a b",)),
+    ("Copy", ("a b",), ("line\nbreak",)),
+    ("Fail", ("conv1",), ("bad",)),
+    ("Relu", ("conv1",), ("17",)),
+]
 FEEDS = {"x": np.array([-1, 2], np.float32)}
 
 
@@ -36,7 +42,9 @@ def environment(text="", tmp_path=None, tty=False):
 def test_commands_are_echoed_and_answered(session):
     env = environment()
     assert run_commands(session, "step; # a comment\n\n  where", env) is ExitStatus.OK
-    assert env.stdout.getvalue() == """\
+    assert (
+        env.stdout.getvalue()
+        == """\
 (c2step) step
 o  0  Relu  conv1@1  float32 (2,)  min 0 max 2 mean 1 std 1
 --> 1 Copy Copy_1  (conv1) -> ("a b")
@@ -45,6 +53,7 @@ iteration 1, 1 of 5 operators done
 last: 0 Relu ok
 --> 1 Copy Copy_1  (conv1) -> ("a b")
 """
+    )
     assert env.stderr.getvalue() == ""
 
 
@@ -57,18 +66,21 @@ def test_the_first_user_error_ends_a_command_file(session, tmp_path):
     assert session.position == 1
 
 
-@pytest.mark.parametrize("commands, status", [
-    ("step 2", ExitStatus.OK),
-    ("continue", ExitStatus.OPERATOR),
-    ("continue; blobs; inspect conv1", ExitStatus.OPERATOR),
-    ("continue; skip; continue", ExitStatus.OK),
-    ("continue; skip; compare conv1 x", ExitStatus.DIFFERS),
-    ("compare conv1 x; continue", ExitStatus.OPERATOR),
-    ("step; quit; nonsense", ExitStatus.OK),
-    ("nonsense", ExitStatus.USAGE),
-    ("save conv1 /nowhere/x.npy", ExitStatus.CAPTURE),
-    ("", ExitStatus.OK),
-])
+@pytest.mark.parametrize(
+    "commands, status",
+    [
+        ("step 2", ExitStatus.OK),
+        ("continue", ExitStatus.OPERATOR),
+        ("continue; blobs; inspect conv1", ExitStatus.OPERATOR),
+        ("continue; skip; continue", ExitStatus.OK),
+        ("continue; skip; compare conv1 x", ExitStatus.DIFFERS),
+        ("compare conv1 x; continue", ExitStatus.OPERATOR),
+        ("step; quit; nonsense", ExitStatus.OK),
+        ("nonsense", ExitStatus.USAGE),
+        ("save conv1 /nowhere/x.npy", ExitStatus.CAPTURE),
+        ("", ExitStatus.OK),
+    ],
+)
 def test_exit_status_of_a_script(session, commands, status):
     assert run_commands(session, "step; restart; step\n" + commands, environment()) is status
 
@@ -95,8 +107,14 @@ def test_source_runs_a_file_and_never_itself(session, tmp_path):
     assert run_commands(session, "source '%s'" % outer, env) is ExitStatus.USAGE
     assert "would run itself" in env.stderr.getvalue()
     echoes = [line for line in env.stdout.getvalue().splitlines() if line.startswith("(c2step)")]
-    assert echoes == ["(c2step) source '%s'" % outer, "(c2step) source '%s'" % inner, "(c2step) step", "(c2step) where",
-                      "(c2step) step", "(c2step) source '%s'" % outer]
+    assert echoes == [
+        "(c2step) source '%s'" % outer,
+        "(c2step) source '%s'" % inner,
+        "(c2step) step",
+        "(c2step) where",
+        "(c2step) step",
+        "(c2step) source '%s'" % outer,
+    ]
 
 
 def test_quit_in_a_sourced_file_ends_the_session(session, tmp_path):
@@ -134,8 +152,11 @@ CTRL_C, CTRL_D, UP = "\x03", "\x04", "\x1b[A"
 
 def test_typing(session, tmp_path):
     said, complained = typed(session, "step\n\nnonsense\nstep 1x" + CTRL_C + "where\n" + CTRL_D, tmp_path)
-    assert said.splitlines()[-3:] == ["iteration 1, 2 of 5 operators done", "last: 1 Copy ok",
-                                      '--> 2 Copy Copy_2  ("a b") -> ("line\\nbreak")']
+    assert said.splitlines()[-3:] == [
+        "iteration 1, 2 of 5 operators done",
+        "last: 1 Copy ok",
+        '--> 2 Copy Copy_2  ("a b") -> ("line\\nbreak")',
+    ]
     assert complained == "error: no command nonsense\n  did you mean notes?\n"
     assert session.calls == ["step 1", "step 1"]
 
@@ -143,7 +164,10 @@ def test_typing(session, tmp_path):
 def test_tab_completes_and_quotes(session, tmp_path):
     said, _ = typed(session, "step 3\ninsp\tco\t\ninspect a\t\ni li\t\nquit\n", tmp_path)
     assert [line for line in said.splitlines() if "@1" in line and not line.startswith("o")] == [
-        "conv1@1", '"a b"@1', '"line\\nbreak"@1']
+        "conv1@1",
+        '"a b"@1',
+        '"line\\nbreak"@1',
+    ]
 
 
 def test_history_is_kept_across_sessions_in_a_private_file(session, tmp_path):
@@ -173,6 +197,7 @@ def test_a_place_for_history_that_cannot_be_written(session, tmp_path):
 
 def interrupting(session, times):
     """Make `continue` get Ctrl-C while it runs."""
+
     def cont():
         for _ in range(times):
             os.kill(os.getpid(), signal.SIGINT)
@@ -231,35 +256,38 @@ def test_ctrl_c_in_our_code_under_the_users_python_does_not_break_it_off(session
 # -- completion ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("line, completions", [
-    ("ins", ["inspect "]),
-    ("step; whe", ["where "]),
-    ("inspect co", ["conv1"]),
-    ("inspect conv1 co", ["conv1"]),
-    ("inspect 'a", ['"a b"']),
-    ("inspect l", ['"line\\nbreak"']),
-    ("inspect NE", ['"line\\nbreak"']),
-    ("inspect conv1@", ["conv1@1"]),
-    ("inspect 'a b'@", ['"a b"@1']),
-    ("until Re", ["Relu", "Relu_0", "Relu_4"]),
-    ("until blob", ["blob:17"]),
-    ("until 'a", ['"a b"']),
-    ("break Co", ["Copy", "Copy_1", "Copy_2"]),
-    ("wrap Co", ["Copy"]),
-    ("compare conv1 conv1 --", ["--rtol", "--atol"]),
-    ("compare conv1 --rtol 1 co", ["conv1"]),
-    ("wrap Copy --save ", None),
-    ("help wh", ["where"]),
-    ("info w", ["wraps"]),
-    ("list al", ["all"]),
-    ("delete ", ["1"]),
-    ("step ", []),
-    ("where x", []),
-    ("nonsense x", []),
-    ("compare --nonsense x", []),
-    ("!impo", []),
-    ("save a", ["all", '"a b"']),
-])
+@pytest.mark.parametrize(
+    "line, completions",
+    [
+        ("ins", ["inspect "]),
+        ("step; whe", ["where "]),
+        ("inspect co", ["conv1"]),
+        ("inspect conv1 co", ["conv1"]),
+        ("inspect 'a", ['"a b"']),
+        ("inspect l", ['"line\\nbreak"']),
+        ("inspect NE", ['"line\\nbreak"']),
+        ("inspect conv1@", ["conv1@1"]),
+        ("inspect 'a b'@", ['"a b"@1']),
+        ("until Re", ["Relu", "Relu_0", "Relu_4"]),
+        ("until blob", ["blob:17"]),
+        ("until 'a", ['"a b"']),
+        ("break Co", ["Copy", "Copy_1", "Copy_2"]),
+        ("wrap Co", ["Copy"]),
+        ("compare conv1 conv1 --", ["--rtol", "--atol"]),
+        ("compare conv1 --rtol 1 co", ["conv1"]),
+        ("wrap Copy --save ", None),
+        ("help wh", ["where"]),
+        ("info w", ["wraps"]),
+        ("list al", ["all"]),
+        ("delete ", ["1"]),
+        ("step ", []),
+        ("where x", []),
+        ("nonsense x", []),
+        ("compare --nonsense x", []),
+        ("!impo", []),
+        ("save a", ["all", '"a b"']),
+    ],
+)
 def test_completion(session, line, completions):
     session.set_break("Copy")
     session.step(3)
@@ -272,7 +300,7 @@ def test_completion_replaces_what_was_typed_quotes_and_all(session):
     interpreter = make_interpreter(session, environment())
     assert complete("step; inspect 'a", interpreter)[0] == ('"a b"', 2)
     document = Document("inspect 'a")
-    found, = prompt_completer(interpreter).get_completions(document, None)
+    (found,) = prompt_completer(interpreter).get_completions(document, None)
     assert (found.text, found.start_position) == ('"a b"', -2)
 
 
@@ -308,12 +336,13 @@ def test_colour_only_where_wanted():
 
 
 def test_prompt_toolkit_is_loaded_for_a_person_only():
-    code = ("import sys, io; import c2step.repl.loop as loop; from c2step.repl.environment import Environment;"
-            "sys.path.insert(0, %r); from fake_session import FakeSession; import numpy;"
-            "env = Environment(io.StringIO('step'), io.StringIO(), io.StringIO());"
-            "s = FakeSession([('Relu', ('x',), ('y',))], {'x': numpy.ones(1)}); loop.interact(s, env);"
-            "assert 'Relu' in env.stdout.getvalue();"
-            "print(sorted(m for m in ('prompt_toolkit', 'caffe2', 'torch', 'onnx') if m in sys.modules))"
-            ) % os.path.dirname(os.path.abspath(__file__))
+    code = (
+        "import sys, io; import c2step.repl.loop as loop; from c2step.repl.environment import Environment;"
+        "sys.path.insert(0, %r); from fake_session import FakeSession; import numpy;"
+        "env = Environment(io.StringIO('step'), io.StringIO(), io.StringIO());"
+        "s = FakeSession([('Relu', ('x',), ('y',))], {'x': numpy.ones(1)}); loop.interact(s, env);"
+        "assert 'Relu' in env.stdout.getvalue();"
+        "print(sorted(m for m in ('prompt_toolkit', 'caffe2', 'torch', 'onnx') if m in sys.modules))"
+    ) % os.path.dirname(os.path.abspath(__file__))
     root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     assert subprocess.check_output([sys.executable, "-c", code], cwd=root).decode().strip() == "[]"

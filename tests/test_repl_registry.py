@@ -1,4 +1,5 @@
 """A command's annotations are its grammar."""
+
 from typing import Dict, List, Optional
 
 import pytest
@@ -19,8 +20,15 @@ class Colour(Choice):
 
 
 @command("paint", aliases=("pt",), repeats=True)
-def paint(context: Context, colour: Optional[Colour] = None, names: Optional[List[BlobPattern]] = None, *,
-          times: Count = ONCE, save: Optional[FilePath] = None, dry_run: bool = False) -> str:
+def paint(
+    context: Context,
+    colour: Optional[Colour] = None,
+    names: Optional[List[BlobPattern]] = None,
+    *,
+    times: Count = ONCE,
+    save: Optional[FilePath] = None,
+    dry_run: bool = False,
+) -> str:
     """Paint things.
 
     More of it.
@@ -34,28 +42,34 @@ def say(context: Context, count: Count, text: Rest) -> Result:
     return Result("%d %s" % (count, text))
 
 
-@pytest.mark.parametrize("words, values", [
-    ("", (None, None, 1, None, False)),
-    ("red a b", ("red", ["a", "b"], 1, None, False)),
-    ("a b", (None, ["a", "b"], 1, None, False)),
-    ("red --times 3 a --dry-run", ("red", ["a"], 3, None, True)),
-    ("--times=3 --save 'x y' red", ("red", None, 3, "x y", False)),
-    ("--ti 3 a", (None, ["a"], 3, None, False)),
-    ("red -- --times", ("red", ["--times"], 1, None, False)),
-    ("red '--times'", ("red", ["--times"], 1, None, False)),
-])
+@pytest.mark.parametrize(
+    "words, values",
+    [
+        ("", (None, None, 1, None, False)),
+        ("red a b", ("red", ["a", "b"], 1, None, False)),
+        ("a b", (None, ["a", "b"], 1, None, False)),
+        ("red --times 3 a --dry-run", ("red", ["a"], 3, None, True)),
+        ("--times=3 --save 'x y' red", ("red", None, 3, "x y", False)),
+        ("--ti 3 a", (None, ["a"], 3, None, False)),
+        ("red -- --times", ("red", ["--times"], 1, None, False)),
+        ("red '--times'", ("red", ["--times"], 1, None, False)),
+    ],
+)
 def test_words_become_values(words, values):
     assert paint.call(words, None) == repr(values)
 
 
-@pytest.mark.parametrize("words, message", [
-    ("--times", "--times needs a value"),
-    ("--times no", "no is not a count"),
-    ("--times 0", "0 is not a count"),
-    ("--tims 3", "no option --tims"),
-    ("--dry-run=1", "takes no value"),
-    ("'open", "not closed"),
-])
+@pytest.mark.parametrize(
+    "words, message",
+    [
+        ("--times", "--times needs a value"),
+        ("--times no", "no is not a count"),
+        ("--times 0", "0 is not a count"),
+        ("--tims 3", "no option --tims"),
+        ("--dry-run=1", "takes no value"),
+        ("'open", "not closed"),
+    ],
+)
 def test_what_does_not_fit_is_said_with_the_usage(words, message):
     with pytest.raises(UsageError, match=message) as caught:
         paint.call(words, None)
@@ -110,10 +124,17 @@ def spread(context: Context, *names: BlobPattern) -> str:
     return ""
 
 
-@pytest.mark.parametrize("function, message", [
-    (unknown_type, "unknown type"), (no_annotation, "unknown type"), (no_context, "Context first"),
-    (no_docstring, "no docstring"), (many_first, "only the last word"), (spread, "no known kind"),
-])
+@pytest.mark.parametrize(
+    "function, message",
+    [
+        (unknown_type, "unknown type"),
+        (no_annotation, "unknown type"),
+        (no_context, "Context first"),
+        (no_docstring, "no docstring"),
+        (many_first, "only the last word"),
+        (spread, "no known kind"),
+    ],
+)
 def test_a_wrong_signature_fails_when_registered(function, message):
     with pytest.raises(TypeError, match=message):
         command()(function)

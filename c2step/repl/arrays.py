@@ -1,4 +1,5 @@
 """Values from files, for `compare` and `feed`: .npy, .npz, an ONNX TensorProto, or a capture."""
+
 import os
 import zipfile
 from typing import Any, Optional

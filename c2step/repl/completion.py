@@ -2,6 +2,7 @@
 
 `complete` is plain Python; only `prompt_completer` knows prompt_toolkit, and loads it when called.
 """
+
 from typing import TYPE_CHECKING, Iterable, Iterator, List, NamedTuple, Tuple
 
 from ..errors import UsageError
@@ -66,8 +67,9 @@ def prompt_completer(interpreter: Interpreter) -> "Completer":
     class CommandCompleter(completion.Completer):
         """Completes command lines."""
 
-        def get_completions(self, document: Document,
-                            complete_event: completion.CompleteEvent) -> Iterator[completion.Completion]:
+        def get_completions(
+            self, document: Document, complete_event: completion.CompleteEvent
+        ) -> Iterator[completion.Completion]:
             for found in complete(document.text_before_cursor, interpreter):
                 yield completion.Completion(found.text, start_position=-found.length)
 

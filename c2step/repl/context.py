@@ -1,4 +1,5 @@
 """What commands, argument types and completion see of a running prompt."""
+
 from typing import TYPE_CHECKING, Any, Dict, List, Optional
 
 from ..net import Net

@@ -2,6 +2,7 @@
 
 Passed in everywhere, so that tests hand over their own and nothing needs patching.
 """
+
 import os
 import sys
 from typing import Mapping, NamedTuple, TextIO
@@ -29,9 +30,15 @@ class Environment(NamedTuple):
             if hasattr(stream, "reconfigure"):  # a name that the terminal cannot show must not end the session
                 stream.reconfigure(errors="backslashreplace")
         tty = sys.stdin.isatty() and sys.stdout.isatty()
-        return cls(sys.stdin, sys.stdout, sys.stderr, tty, _wants_colour(variables, sys.stdout.isatty()),
-                   _folder(variables, "XDG_CONFIG_HOME", ".config"),
-                   _folder(variables, "XDG_STATE_HOME", os.path.join(".local", "state")))
+        return cls(
+            sys.stdin,
+            sys.stdout,
+            sys.stderr,
+            tty,
+            _wants_colour(variables, sys.stdout.isatty()),
+            _folder(variables, "XDG_CONFIG_HOME", ".config"),
+            _folder(variables, "XDG_STATE_HOME", os.path.join(".local", "state")),
+        )
 
     def show(self, text: str) -> None:
         """Print what a command says; nothing for an empty text."""

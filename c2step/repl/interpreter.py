@@ -5,6 +5,7 @@ fails or dies is no user error: the text says it and the next command runs.  At 
 that of the last command that ran operators (so `skip` or a later `run` that succeeds recovers), and if
 that is good, DIFFERS when any `compare` differed, INCONCLUSIVE when one could not tell.
 """
+
 import re
 import signal
 import threading
@@ -92,7 +93,7 @@ class Interpreter:
             return self.table.find("!"), text[1:]
         match = _NAME.match(text)
         name = match.group() if match else ""
-        return self.table.find(name), text[len(name):]
+        return self.table.find(name), text[len(name) :]
 
     def script(self, text: str, origin: str) -> Iterator[Result]:
         """Run lines as a command file does: each command is echoed before what it says."""

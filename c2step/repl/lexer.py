@@ -4,6 +4,7 @@
 hold anything, with the escapes \\n \\t \\r \\0 \\\\ \\' \\" \\xHH \\uHHHH \\UHHHHHHHH.  A slice such as
 `[0, :5]` belongs to the word before it, spaces and all.  After `!` the rest of the line is Python.
 """
+
 import re
 from typing import List, NamedTuple, Tuple
 
@@ -79,8 +80,9 @@ def next_word(text: str, at: int) -> Token:
     """The word that begins at or after a position; UsageError for a quote that is not closed."""
     token = _token(text, _skip_space(text, at))
     if token.open_quote:
-        raise UsageError("a quote %s is not closed" % token.open_quote,
-                         "close it, or put the word in the other kind of quotes")
+        raise UsageError(
+            "a quote %s is not closed" % token.open_quote, "close it, or put the word in the other kind of quotes"
+        )
     return token
 
 
@@ -128,10 +130,10 @@ def _quoted(text: str, start: int) -> Tuple[str, int, bool]:
 
 
 def _escaped(text: str, at: int) -> Tuple[str, int]:
-    kind = text[at + 1:at + 2]
+    kind = text[at + 1 : at + 2]
     if kind in _SIMPLE and kind:
         return _SIMPLE[kind], at + 2
-    digits = text[at + 2:at + 2 + _CODES.get(kind, 0)]
+    digits = text[at + 2 : at + 2 + _CODES.get(kind, 0)]
     if digits and len(digits) == _CODES[kind] and re.match(r"[0-9A-Fa-f]+$", digits) and int(digits, 16) < 0x110000:
         return chr(int(digits, 16)), at + 2 + len(digits)
     return "\\", at + 1  # an unknown escape stays as it is

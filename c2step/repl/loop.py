@@ -1,4 +1,5 @@
 """The loops that read command lines: the prompt for a person, command files without a terminal."""
+
 import os
 import traceback
 from typing import TYPE_CHECKING, Any, Callable, Iterable, Optional
@@ -107,8 +108,14 @@ def prompt_reader(interpreter: Interpreter, **streams: Any) -> Callable[[], str]
     path = interpreter.context.environment.history_file
     history: History = FileHistory(path) if _private_file(path) else InMemoryHistory()
     session: "PromptSession[str]" = PromptSession(
-        PROMPT, history=history, completer=prompt_completer(interpreter), complete_while_typing=False,
-        complete_style=CompleteStyle.READLINE_LIKE, enable_history_search=True, **streams)
+        PROMPT,
+        history=history,
+        completer=prompt_completer(interpreter),
+        complete_while_typing=False,
+        complete_style=CompleteStyle.READLINE_LIKE,
+        enable_history_search=True,
+        **streams,
+    )
     return session.prompt
 
 

@@ -8,6 +8,7 @@ Parameters before `*` are positional, those after it are options (`--rtol FLOAT`
 `Optional[X]` or a default makes one optional, `List[X]` at the end takes one or more words.  The
 docstring is the help.  Anything else in a signature fails when the command is made.
 """
+
 import inspect
 from enum import Enum
 from typing import (
@@ -170,7 +171,7 @@ class Slots:
         if parameter is None:
             raise UsageError("%s is one word too many" % token.text)
         if parameter.kind is Kind.POSITIONAL:
-            self._positional = self._positional[self._positional.index(parameter) + 1:]
+            self._positional = self._positional[self._positional.index(parameter) + 1 :]
         self._taken.append((parameter, token))
 
     def _next(self, token: Token) -> Optional[Parameter]:
@@ -252,11 +253,14 @@ def _argument_type(command_name: str, parameter: inspect.Parameter, hint: Any) -
     return hint
 
 
-def command(name: str = "", aliases: Tuple[str, ...] = (),
-            repeats: bool = False) -> Callable[[Callable[..., Outcome]], Command]:
+def command(
+    name: str = "", aliases: Tuple[str, ...] = (), repeats: bool = False
+) -> Callable[[Callable[..., Outcome]], Command]:
     """Make a command of a function; its name is the function's unless given."""
+
     def make(function: Callable[..., Outcome]) -> Command:
         return Command(function, name or function.__name__.strip("_").replace("_", "-"), aliases, repeats)
+
     return make
 
 

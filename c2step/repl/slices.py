@@ -1,4 +1,5 @@
 """`conv1@2[0, :5]` taken apart, without evaluating anything."""
+
 import re
 from typing import Any, FrozenSet, Iterator, Optional, Tuple
 
@@ -34,11 +35,11 @@ def _cuts(text: str) -> Iterator[Reference]:
     yield text, None, ""
     stem = text
     if text.endswith("]") and text.rfind("[") > 0:
-        stem = text[:text.rfind("[")]
-        yield stem, None, text[len(stem):]
+        stem = text[: text.rfind("[")]
+        yield stem, None, text[len(stem) :]
     name, _, version = stem.rpartition("@")
     if name and version.isdecimal() and len(version) < 10:
-        yield name, int(version), text[len(stem):]
+        yield name, int(version), text[len(stem) :]
 
 
 def parse_index(text: str) -> Index:

@@ -3,6 +3,7 @@
 A command's annotations are these classes, and its body gets values of them: `Where` is a `str`,
 `Count` an `int`, `BlobRef` a name with a version and a slice.
 """
+
 import glob
 import os
 import re
@@ -14,9 +15,26 @@ from .context import Context
 from .lexer import Token
 from .slices import Index, parse_index, split_reference
 
-__all__ = ["ONCE", "ArgumentType", "BlobName", "BlobPattern", "BlobRef", "BreakpointNumber", "Candidate", "Choice",
-           "CommandName", "Count", "FilePath", "Number", "Operand", "OperatorPattern", "OperatorRange",
-           "PythonCode", "Rest", "Where"]
+__all__ = [
+    "ONCE",
+    "ArgumentType",
+    "BlobName",
+    "BlobPattern",
+    "BlobRef",
+    "BreakpointNumber",
+    "Candidate",
+    "Choice",
+    "CommandName",
+    "Count",
+    "FilePath",
+    "Number",
+    "Operand",
+    "OperatorPattern",
+    "OperatorRange",
+    "PythonCode",
+    "Rest",
+    "Where",
+]
 
 _RANGE = re.compile(r"(\d+)[-,:](\d*)$")
 
@@ -67,7 +85,9 @@ class Where(_Text):
     """An operator of predict_net: an index, a blob that it writes, its ONNX node, or its type."""
 
     label = "WHERE"
-    about = "an operator: its index, a blob that it writes (blob:17 for a name like an index), its ONNX node or its type"
+    about = (
+        "an operator: its index, a blob that it writes (blob:17 for a name like an index), its ONNX node or its type"
+    )
 
     @classmethod
     def parse(cls, token: Token, context: Context) -> Any:
@@ -127,8 +147,9 @@ class BlobRef(ArgumentType):
     label = "BLOB[@VERSION][SLICE]"
     about = "a blob, perhaps one version of it and a slice: conv1, conv1@2, conv1[0, :5]; an exact name wins"
 
-    def __init__(self, name: str, version: Optional[int] = None, index: Optional[Index] = None,
-                 index_text: str = "") -> None:
+    def __init__(
+        self, name: str, version: Optional[int] = None, index: Optional[Index] = None, index_text: str = ""
+    ) -> None:
         self.name = name
         self.version = version
         self.index = index
@@ -215,7 +236,7 @@ class FilePath(_Text):
         found = glob.glob(glob.escape(os.path.expanduser(typed)) + "*")
         home = os.path.expanduser("~")
         for path in sorted(path + os.sep if os.path.isdir(path) else path for path in found):
-            shown = "~" + path[len(home):] if typed.startswith("~") and path.startswith(home) else path
+            shown = "~" + path[len(home) :] if typed.startswith("~") and path.startswith(home) else path
             yield Candidate(shown, quote(shown))
 
 
@@ -322,4 +343,3 @@ class PythonCode(Rest):
 
     label = "PYTHON"
     about = "a Python expression or statements; session, np and blob(NAME) are there"
-

@@ -1,4 +1,5 @@
 """Commands that look at blobs."""
+
 import glob
 from typing import List, Optional, Tuple
 
@@ -72,6 +73,5 @@ def part(blob: Blob, ref: BlobRef) -> Blob:
     try:
         array = np.asarray(blob.array[ref.index])
     except IndexError as error:
-        raise UsageError("%s does not fit the shape %s: %s"
-                         % (ref, shape_text(blob.array.shape), error)) from None
+        raise UsageError("%s does not fit the shape %s: %s" % (ref, shape_text(blob.array.shape), error)) from None
     return Blob(blob.name, blob.kind, array, blob.scale, blob.zero_point, blob.text)

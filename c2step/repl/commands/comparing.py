@@ -1,4 +1,5 @@
 """Commands that compare."""
+
 from typing import Dict, List, Optional, Tuple
 
 from ...blob import TENSOR, Blob
@@ -16,12 +17,16 @@ from .blobs import part
 
 RTOL, ATOL = 1e-3, 1e-5
 STATUSES: Dict[Verdict, Optional[ExitStatus]] = {
-    Verdict.PASS: None, Verdict.FAIL: ExitStatus.DIFFERS, Verdict.INCONCLUSIVE: ExitStatus.INCONCLUSIVE}
+    Verdict.PASS: None,
+    Verdict.FAIL: ExitStatus.DIFFERS,
+    Verdict.INCONCLUSIVE: ExitStatus.INCONCLUSIVE,
+}
 
 
 @command(aliases=("cmp",))
-def compare(context: Context, blob: BlobRef, reference: Operand, *, rtol: Optional[Number] = None,
-            atol: Optional[Number] = None) -> Result:
+def compare(
+    context: Context, blob: BlobRef, reference: Operand, *, rtol: Optional[Number] = None, atol: Optional[Number] = None
+) -> Result:
     """Compare a blob with a file or with another blob.
 
     Values are close where |difference| <= atol + rtol * |reference|.
@@ -58,20 +63,34 @@ def _tolerance(blobs: List[Blob], rtol: Optional[float], atol: Optional[float]) 
     floats = all(b.kind == TENSOR and b.array is not None and b.array.dtype.kind == "f" for b in blobs)
     if not (given or floats):
         return None
-    return Tolerance(RTOL if rtol is None else rtol, ATOL if atol is None else atol,
-                     "given" if given else "default of compare", not given)
+    return Tolerance(
+        RTOL if rtol is None else rtol,
+        ATOL if atol is None else atol,
+        "given" if given else "default of compare",
+        not given,
+    )
 
 
 def _figures(found: Comparison) -> List[str]:
     rows: List[List[str]] = []
     if found.max_abs is not None:
-        rows += [["compared", "%d values, %d bad" % (found.compared, found.bad)],
-                 ["tolerance", "rtol %g  atol %g" % (found.rtol, found.atol)],
-                 ["max |d|", number(found.max_abs)], ["max rel", number(found.max_rel)],
-                 ["rel L2", number(found.rel_l2)], ["cosine", number(found.cosine)], ["mean d", number(found.mean)]]
+        rows += [
+            ["compared", "%d values, %d bad" % (found.compared, found.bad)],
+            ["tolerance", "rtol %g  atol %g" % (found.rtol, found.atol)],
+            ["max |d|", number(found.max_abs)],
+            ["max rel", number(found.max_rel)],
+            ["rel L2", number(found.rel_l2)],
+            ["cosine", number(found.cosine)],
+            ["mean d", number(found.mean)],
+        ]
     if found.worst is not None and not found.equal:
-        rows.append(["worst", "at %s: %s, reference %s" % (list(found.worst), _value(found.worst_actual),
-                                                           _value(found.worst_reference))])
+        rows.append(
+            [
+                "worst",
+                "at %s: %s, reference %s"
+                % (list(found.worst), _value(found.worst_actual), _value(found.worst_reference)),
+            ]
+        )
     for word, ours, theirs in (("NaN", found.nan, found.reference_nan), ("Inf", found.inf, found.reference_inf)):
         if ours or theirs:
             rows.append([word, "%d, reference %d" % (ours, theirs)])

@@ -1,4 +1,5 @@
 """Commands that put values into the workspace."""
+
 from ...blob import INT8
 from ...errors import InputError
 from ...importer.inputs import Fed, check_inputs

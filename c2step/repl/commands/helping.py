@@ -1,4 +1,5 @@
 """Commands about the session and the prompt itself."""
+
 from typing import List, Optional
 
 from ...render import table
@@ -6,8 +7,10 @@ from ..context import Context
 from ..registry import Command, Kind, Result, command
 from ..types import CommandName
 
-FOOTER = ("A prefix that fits one command is enough; an empty line repeats the last step.",
-          "`help COMMAND` tells all about one; `;` separates commands.")
+FOOTER = (
+    "A prefix that fits one command is enough; an empty line repeats the last step.",
+    "`help COMMAND` tells all about one; `;` separates commands.",
+)
 
 
 @command(aliases=("h", "?"))
@@ -28,8 +31,11 @@ def manual(item: Command) -> str:
 
 
 def _argument_rows(item: Command) -> List[List[str]]:
-    return [[p.option + " " + p.type.label if p.kind is Kind.OPTION else p.type.label, _about(p.type.about, p.default)]
-            for p in item.parameters if p.kind is not Kind.FLAG]
+    return [
+        [p.option + " " + p.type.label if p.kind is Kind.OPTION else p.type.label, _about(p.type.about, p.default)]
+        for p in item.parameters
+        if p.kind is not Kind.FLAG
+    ]
 
 
 def _about(about: str, default: object) -> str:

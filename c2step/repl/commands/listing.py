@@ -1,4 +1,5 @@
 """Commands that show the net and where the session stands in it."""
+
 from typing import List, Optional, Sequence
 
 from ...blob import MISSING, UNINITIALISED

@@ -11,8 +11,13 @@ from ..types import ONCE, Count, Where
 if TYPE_CHECKING:
     from ...stepper import Stop
 
-STATUSES = {"failed": ExitStatus.OPERATOR, "died": ExitStatus.DIED, "timeout": ExitStatus.DIED,
-            "interrupted": ExitStatus.INTERRUPTED, "full": ExitStatus.CAPTURE}
+STATUSES = {
+    "failed": ExitStatus.OPERATOR,
+    "died": ExitStatus.DIED,
+    "timeout": ExitStatus.DIED,
+    "interrupted": ExitStatus.INTERRUPTED,
+    "full": ExitStatus.CAPTURE,
+}
 
 
 def stopped(context: Context, stop: "Stop") -> Result:
@@ -80,5 +85,3 @@ def back(context: Context, count: Count = ONCE) -> Result:
 def skip(context: Context, count: Count = ONCE) -> Result:
     """Step over the next operator, or the next N, without running them; their outputs stay as they are."""
     return stopped(context, context.session.skip(count))
-
-

@@ -1,11 +1,13 @@
 """Commands that write blobs to files."""
+
+import itertools
 import os
 import re
 from typing import Any, Dict, Iterable, List, Mapping, Optional
 
 from ...blob import STRING
 from ...capture import CaptureWriter, file_name, write_blob
-from ...errors import CaptureError, UsageError
+from ...errors import UsageError
 from ...net import BlobVersion, Operator
 from ...render import blob_label, quote
 from ..context import Context
@@ -38,7 +40,7 @@ class Saved(BlobRef):
 def save(context: Context, blob: Saved, path: Optional[FilePath] = None) -> str:
     """Save a blob as a .npy file, or all blobs into a folder.
 
-    save conv1               conv1.npy in the working directory
+    save conv1               conv1.npy in the working directory, conv1-2.npy if that is there already
     save conv1@2 first.npy   what its second write left
     save conv1[0] part.npy   a part of it
     save all out/            every blob that is there, as a capture: .npy files and a journal of names
@@ -50,13 +52,19 @@ def _save_one(context: Context, ref: BlobRef, path: Optional[str]) -> str:
     blob = part(context.session.fetch(ref.name, ref.version), ref)
     if blob.array is None:
         raise UsageError("%s has no value to save: %s" % (blob_label(ref.name, ref.version), blob.text or blob.kind))
-    target = path or _UNSAFE.sub("_", str(ref)).strip("._") + (".json" if blob.kind == STRING else ".npy")
-    if os.path.isdir(target):
-        target = os.path.join(target, file_name(context.session.version(ref.name), "v", ref.name, blob.kind))
-    elif not path and os.path.exists(target):
-        raise CaptureError("%s is there already" % quote(target), "name a file to overwrite it: save %s FILE" % ref)
+    if path and not os.path.isdir(path):
+        target = path
+    else:
+        target = _free_file(path or "", str(ref), ".json" if blob.kind == STRING else ".npy")
     write_blob(target, blob)
     return "saved %s to %s" % (ref, quote(target))
+
+
+def _free_file(folder: str, label: str, ending: str) -> str:
+    """A file that is not there yet, named after a blob as far as that is safe."""
+    stem = os.path.join(folder, _UNSAFE.sub("_", label)[:80].strip("._") or "blob")
+    names = itertools.chain([stem + ending], ("%s-%d%s" % (stem, number, ending) for number in itertools.count(2)))
+    return next(name for name in names if not os.path.exists(name))
 
 
 def _save_all(context: Context, folder: str) -> str:
@@ -71,8 +79,14 @@ def _save_all(context: Context, folder: str) -> str:
     return "saved %d blobs to %s" % (len(found), quote(folder))
 
 
-def _row(context: Context, writer: CaptureWriter, number: int, name: str, version: int,
-         makers: Mapping[BlobVersion, Operator]) -> Dict[str, Any]:
+def _row(
+    context: Context,
+    writer: CaptureWriter,
+    number: int,
+    name: str,
+    version: int,
+    makers: Mapping[BlobVersion, Operator],
+) -> Dict[str, Any]:
     """A journal row of the operator that made this version of a blob, `index` null when none did."""
     blob = context.session.fetch(name)
     summary = blob.summary()
@@ -81,8 +95,24 @@ def _row(context: Context, writer: CaptureWriter, number: int, name: str, versio
         file = file_name(number, "0", name, blob.kind)
         write_blob(os.path.join(writer.path, file), blob)
     op = makers.get(BlobVersion(name, version))
-    outputs: List[Dict[str, Any]] = [{"name": name, "version": version, "kind": blob.kind, "dtype": summary.dtype,
-                                      "shape": list(summary.shape), "file": file, "summary": summary.to_json()}]
-    return {"index": op.index if op else None, "type": op.type if op else "", "name": op.name if op else "",
-            "node": op.node.label if op and op.node else None, "status": "ok", "error": None, "inputs": [],
-            "outputs": outputs}
+    outputs: List[Dict[str, Any]] = [
+        {
+            "name": name,
+            "version": version,
+            "kind": blob.kind,
+            "dtype": summary.dtype,
+            "shape": list(summary.shape),
+            "file": file,
+            "summary": summary.to_json(),
+        }
+    ]
+    return {
+        "index": op.index if op else None,
+        "type": op.type if op else "",
+        "name": op.name if op else "",
+        "node": op.node.label if op and op.node else None,
+        "status": "ok",
+        "error": None,
+        "inputs": [],
+        "outputs": outputs,
+    }

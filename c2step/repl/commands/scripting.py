@@ -1,4 +1,5 @@
 """Commands that run other commands, or Python."""
+
 import ast
 import contextlib
 import io

@@ -1,4 +1,5 @@
 """Commands for breakpoints."""
+
 from typing import List, Optional
 
 from ...render import quote, table
@@ -57,13 +58,22 @@ def breakpoints_text(context: Context) -> str:
     """The breakpoints, one a line."""
     rows = [["number", "where", "kind", "enabled", "hits"]]
     for item in context.session.breakpoints:
-        rows.append([str(item.number), quote(item.where), "once" if item.temporary else "always",
-                     "yes" if item.enabled else "no", str(item.hits)])
+        rows.append(
+            [
+                str(item.number),
+                quote(item.where),
+                "once" if item.temporary else "always",
+                "yes" if item.enabled else "no",
+                str(item.hits),
+            ]
+        )
     return "\n".join(table(rows)) if len(rows) > 1 else "no breakpoint is set"
 
 
 def wraps_text(context: Context) -> str:
     """The wrapped types, one a line."""
-    rows = [[quote(pattern), "saved to %s" % quote(folder) if folder else "kept in the capture"]
-            for pattern, folder in context.session.wraps.items()]
+    rows = [
+        [quote(pattern), "saved to %s" % quote(folder) if folder else "kept in the capture"]
+        for pattern, folder in context.session.wraps.items()
+    ]
     return "\n".join(table(rows)) or "nothing is wrapped"

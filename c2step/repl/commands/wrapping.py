@@ -1,4 +1,5 @@
 """Commands that save the inputs and outputs of chosen operators as they run."""
+
 from typing import Optional
 
 from ..context import Context
