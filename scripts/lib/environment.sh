@@ -46,7 +46,7 @@ environment() {
   local home=$1 python=$2 code=$3 place wanted
   shift 3
   place="$root $python"
-  wanted="$place $* $(cat "$root"/pyproject.toml "$root"/docker/pins/{caffe2,caffe2-1.2.0,onnx,plot,samples,dev}.txt | cksum)"
+  wanted="$place $* $(cat "$root"/pyproject.toml "$root"/docker/pins/{caffe2,onnx,plot,samples,dev}.txt | cksum)"
   if [ "$(cat "$home/finished" 2>/dev/null)" = "$wanted" ] && runs "$home" "$code" >/dev/null; then return; fi
   say "Installing into ${home#"$root"/} with $python; the first time this takes some minutes."
   if ! [[ $(cat "$home/finished" 2>/dev/null) = "$place "* ]] || ! runs "$home" "$code" >/dev/null; then
