@@ -53,6 +53,7 @@ class FakeSession:
             outputs=tuple(Declared(n, None, None) for n in net.external_output),
         )
         self.feeds = feeds
+        self.notes = []  # type: List[str]
         self.breakpoints: List[Breakpoint] = []
         self.wraps: Dict[str, str] = {}
         self.calls: List[str] = []

@@ -21,10 +21,17 @@ def read_value(context: Context, path: str, name: str, version: Optional[int] = 
         capture = Capture(path)
         return capture.load(name if name in capture.names() else _only(capture.names(), path, name), version)
     if path.endswith(".pb"):
-        found: Blob = context.session.workspace.read_tensor(path)  # type: ignore[attr-defined]
-        return found
+        return _read_proto(context, path)
     array = _read_numpy(path, name)
     return Blob(name, STRING if array.dtype.kind in "OSU" else TENSOR, array)
+
+
+def _read_proto(context: Context, path: str) -> Blob:
+    read = getattr(context.session.workspace, "read_tensor", None)
+    if read is None:  # the front decodes no protobuf
+        raise InputError("reading %s needs the worker process" % quote(path), "give a .npy or .npz file")
+    found: Blob = read(path)
+    return found
 
 
 def _only(names: Any, path: str, name: str) -> str:

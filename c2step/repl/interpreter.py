@@ -11,7 +11,7 @@ import signal
 import threading
 from contextlib import contextmanager
 from types import FrameType
-from typing import TYPE_CHECKING, Iterator, List, Optional, Tuple
+from typing import TYPE_CHECKING, Iterable, Iterator, List, Optional, Tuple
 
 from ..errors import C2StepError, ExitStatus, OperatorError, UsageError, WorkerDied
 from .context import USER_CODE, Context
@@ -95,13 +95,13 @@ class Interpreter:
         name = match.group() if match else ""
         return self.table.find(name), text[len(name) :]
 
-    def script(self, text: str, origin: str) -> Iterator[Result]:
+    def script(self, lines: Iterable[str], origin: str) -> Iterator[Result]:
         """Run lines as a command file does: each command is echoed before what it says."""
         if origin in self._sources:
             raise UsageError("%s would run itself" % origin)
         self._sources.append(origin)
         try:
-            for number, line in enumerate(text.splitlines(), 1):
+            for number, line in enumerate(lines, 1):
                 yield from self._script_line(line, "%s line %d" % (origin, number))
         finally:
             self._sources.pop()

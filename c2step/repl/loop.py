@@ -30,22 +30,29 @@ def run_commands(session: "Session", text: str, environment: Environment, origin
     the last command that ran operators: OPERATOR when one failed, DIED when its process ended, OK when
     a later command recovered; and DIFFERS when all ran but a `compare` differed.
     """
+    return _run_lines(session, text.splitlines(), environment, origin)
+
+
+def _run_lines(session: "Session", lines: Iterable[str], environment: Environment, origin: str) -> ExitStatus:
     interpreter = make_interpreter(session, environment)
     try:
-        for result in interpreter.script(text, origin):
+        for result in interpreter.script(lines, origin):
             environment.show(result.text)
             if result.stop or result.status is ExitStatus.INTERRUPTED:
                 break
     except C2StepError as error:
         environment.complain(str(error))
         return error.status
+    except UnicodeDecodeError as error:
+        environment.complain("cannot read %s: %s" % (origin, error))
+        return ExitStatus.USAGE
     return interpreter.status
 
 
 def run_file(session: "Session", path: str, environment: Environment) -> ExitStatus:
-    """Run a command file as `run_commands` does; `-` reads standard input."""
+    """Run a command file as `run_commands` does; `-` reads standard input, a line as it comes."""
     if path == "-":
-        return run_commands(session, environment.stdin.read(), environment, "standard input")
+        return _run_lines(session, environment.stdin, environment, "standard input")
     try:
         with open(path, encoding="utf-8") as file:
             text = file.read()

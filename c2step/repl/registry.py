@@ -17,7 +17,6 @@ from typing import (
     Dict,
     Iterable,
     List,
-    Mapping,
     NamedTuple,
     Optional,
     Sequence,
@@ -290,7 +289,3 @@ class CommandTable:
         if not found:
             raise UsageError("no command %s" % word, near(word, self._by_name) or "`help` lists the commands")
         return self._by_name[found[0]]
-
-    def as_mapping(self) -> Mapping[str, Command]:
-        """Every name and alias with its command."""
-        return dict(self._by_name)

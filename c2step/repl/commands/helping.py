@@ -44,8 +44,8 @@ def _about(about: str, default: object) -> str:
 
 @command()
 def notes(context: Context) -> str:
-    """Show what the importer changed so that Caffe2 takes the model, and why."""
-    return "\n".join(context.session.model.notes) or "nothing was changed"
+    """Show what was changed so that Caffe2 takes the model and its inputs, and why."""
+    return "\n".join([*context.session.model.notes, *context.session.notes]) or "nothing was changed"
 
 
 @command(aliases=("q", "exit"))

@@ -28,7 +28,7 @@ def source(context: Context, file: FilePath) -> Iterator[Result]:
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
         raise UsageError("cannot read %s: %s" % (quote(file), reason)) from None
-    return context.interpreter.script(text, os.path.abspath(file))
+    return context.interpreter.script(text.splitlines(), os.path.abspath(file))
 
 
 @command("!")
