@@ -4,7 +4,7 @@ Everything here runs on the near side and imports numpy alone; `engines` runs in
 has the libraries.
 """
 from .engine import Engine
-from .expose import Exposed, expose
+from .exposing import Exposed, expose
 from .making import make_onnxruntime, make_torch
 from .matching import Match, match_modules
 from .reference import Reference, open_capture, open_folder, open_npz

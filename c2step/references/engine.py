@@ -13,6 +13,7 @@ import tempfile
 import threading
 from typing import Any, Callable, Dict, List, Optional
 
+from .. import errors
 from ..errors import ReferenceFailed, RuntimeMissing, WorkerDied, WorkerTimeout
 
 __all__ = ["Engine", "Heard", "Shown"]
@@ -112,7 +113,7 @@ class Engine:
 
     def _answer(self, message: Dict[str, Any]) -> Dict[str, Any]:
         if "refused" in message:
-            raise ReferenceFailed(message["refused"], message["hint"])
+            raise getattr(errors, message["class"])(message["refused"], message["hint"])
         if "bug" in message:
             missing = [line for line in message["bug"].splitlines() if line.startswith("ModuleNotFoundError")]
             if missing:
@@ -128,13 +129,13 @@ class Engine:
         how = _signal_name(code) if code < 0 else "exit status %d" % code
         doing = self._doing.get("doing", "")
         return WorkerDied("%s ended by %s%s" % (self.name, how, " at " + doing if doing else ""),
-                          "values up to there are kept", how, doing, self._doing.get("at"))
+                          "values up to there are kept", signal=how, index=self._doing.get("at"))
 
     def _hung(self, timeout: Optional[float]) -> WorkerTimeout:
         self.kill()
         doing = self._doing.get("doing", "")
         return WorkerTimeout("%s said nothing for %g s%s" % (self.name, timeout or 0, " at " + doing if doing else ""),
-                             "give it more time", "SIGKILL", doing, self._doing.get("at"))
+                             "give it more time", signal="SIGKILL", index=self._doing.get("at"))
 
     def _read(self) -> None:
         assert self._process.stdout is not None

@@ -171,10 +171,18 @@ def _type_text(array: np.ndarray) -> str:
     return "tensor(%s)" % _WORDS.get(word, word)
 
 
+def _utf8(array: np.ndarray) -> np.ndarray:
+    """Strings as bytes, as captures keep them."""
+    made = np.empty(array.size, dtype=object)
+    made[:] = [word if isinstance(word, bytes) else str(word).encode() for word in array.reshape(-1).tolist()]
+    return made.reshape(array.shape)
+
+
 def _stored(folder: str, slot: int, name: str, array: np.ndarray) -> Dict[str, Any]:
     """Write an input in this machine's byte order, and return its entry for the journal."""
     kind = STRING if array.dtype.kind in "OSU" else TENSOR
-    blob = Blob(name, kind, array if kind == STRING else np.asarray(array, array.dtype.newbyteorder("="), order="C"))
+    native = _utf8(array) if kind == STRING else np.asarray(array, array.dtype.newbyteorder("="), order="C")
+    blob = Blob(name, kind, native)
     file = file_name(0, "i%d" % slot, name, kind)
     write_blob(os.path.join(folder, file), blob)
     summary = blob.summary()

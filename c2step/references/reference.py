@@ -1,6 +1,7 @@
 """Golden values by name, wherever they come from, read when they are asked for."""
 import json
 import os
+import zipfile
 from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional
 
 import numpy as np
@@ -14,6 +15,7 @@ __all__ = ["Reference", "open_capture", "open_folder", "open_npz"]
 Load = Callable[[], Blob]
 NameMap = Mapping[str, str]
 
+_UNREADABLE = (OSError, ValueError, AttributeError, zipfile.BadZipFile, EOFError)
 _NAME_FILES = ("names.json", "ref_names.json")
 
 
@@ -56,7 +58,7 @@ class Reference:
         shown = name if version is None else "%s@%d" % (name, version)
         if name in self.missing:
             raise CaptureError("%s has no %s: %s" % (self.source, shown, self.missing[name]))
-        raise CaptureError("%s has no %s" % (self.source, shown), near(name, self._values))
+        raise CaptureError("%s has no %s" % (self.source, shown), near(name, list(self._values) + list(self.missing)))
 
     def get(self, name: str, version: Optional[int] = None) -> np.ndarray:
         """One value as numbers (of an Int8 blob the real ones), mapped from its file where that is possible."""
@@ -116,9 +118,9 @@ def _label(row: Dict[str, Any]) -> str:
 def open_npz(path: str, name_map: Optional[str] = None) -> Reference:
     """The arrays of an .npz file; `ref.npz` takes its names from `ref_names.json` beside it, if there."""
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
             keys = list(archive.files)
-    except (OSError, ValueError, AttributeError) as error:
+    except _UNREADABLE as error:
         raise CaptureError("%s is no .npz file of named arrays: %s" % (path, error)) from error
     names = _names(name_map or _beside(path), keys)
     reference = Reference(path, {"kind": "reference", "engine": "file"})
@@ -130,9 +132,9 @@ def open_npz(path: str, name_map: Optional[str] = None) -> Reference:
 def _from_archive(path: str, key: str, name: str) -> Load:
     def load() -> Blob:
         try:
-            with np.load(path, allow_pickle=False) as archive:
+            with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
                 array = archive[key]
-        except (OSError, ValueError) as error:
+        except _UNREADABLE as error:
             raise CaptureError("cannot read %s from %s: %s" % (name, path, error)) from error
         return Blob(name, STRING if array.dtype.kind in "SU" else TENSOR, array)
     return load

@@ -13,12 +13,12 @@ from onnx import external_data_helper
 from c2step.errors import ReferenceFailed, UsageError, near
 
 from .graph import Graph
-from .serve import Event
+from .values import type_proto
 
 __all__ = ["expose"]
 
 
-def expose(request: Dict[str, Any], send: Event) -> Dict[str, Any]:
+def expose(request: Dict[str, Any]) -> Dict[str, Any]:
     """Write `out`; the answer lists the exposed names, and those whose type or rank nothing states."""
     graph = Graph(request["model"])
     model = graph.model
@@ -26,7 +26,7 @@ def expose(request: Dict[str, Any], send: Event) -> Dict[str, Any]:
     names = list(_chosen(graph, request.get("types"), request.get("match"), set(had)))
     if not names:
         raise UsageError("no value of %s fits" % graph.path, _hint(graph, request.get("types")))
-    types = _types(graph)
+    types = _types(graph, names)
     for name in names:
         model.graph.output.append(types.get(name, onnx.ValueInfoProto(name=name)))
     _write(graph, os.path.abspath(request["out"]))
@@ -51,16 +51,38 @@ def _hint(graph: Graph, types: Optional[List[str]]) -> str:
     return near(wrong[0], known) or "its types are %s" % ", ".join(known) if wrong else "choose other types or names"
 
 
-def _types(graph: Graph) -> Dict[str, Any]:
-    """The types that the file states or that shape inference finds, without loading large weights."""
-    skeleton = onnx.ModelProto()
-    skeleton.CopyFrom(_without_weights(graph.model))
+def _types(graph: Graph, names: List[str]) -> Dict[str, Any]:
+    """The types that the file states or that inference finds, without loading large weights."""
+    skeleton = _without_weights(graph.model)
+    del skeleton.graph.node[:]
+    skeleton.graph.node.extend(node for _, node in graph.nodes)
     try:
-        inferred = onnx.shape_inference.infer_shapes(skeleton)
+        inferred = onnx.shape_inference.infer_shapes(skeleton, data_prop=True)
     except Exception:  # a model that it cannot follow: what the file itself states remains
         inferred = skeleton
-    return {value.name: value for value in inferred.graph.value_info if value.type.WhichOneof("value")
-            and (not value.type.HasField("tensor_type") or value.type.tensor_type.elem_type)}
+    types = {value.name: value for value in inferred.graph.value_info if value.type.WhichOneof("value")
+             and (not value.type.HasField("tensor_type") or value.type.tensor_type.elem_type)}
+    unknown = [name for name in names if not (name in types and _is_whole(types[name]))]
+    if unknown:
+        types.update(_as_onnxruntime_sees(skeleton, unknown))
+    return types
+
+
+def _as_onnxruntime_sees(skeleton: Any, names: List[str]) -> Dict[str, Any]:
+    """What onnxruntime, where it is there and takes the model, knows of values that onnx does not."""
+    skeleton.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names)
+    try:
+        import onnxruntime
+
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = 4
+        session = onnxruntime.InferenceSession(skeleton.SerializeToString(), options, ["CPUExecutionProvider"])
+    except Exception:  # then they stay without a type
+        return {}
+    found = {out.name: out for out in session.get_outputs() if out.name in names}
+    # it gives [] for a scalar and for an unknown rank alike
+    return {name: onnx.helper.make_value_info(name, type_proto(out.type, tuple(out.shape)))
+            for name, out in found.items() if out.shape}
 
 
 def _is_whole(value: Any) -> bool:

@@ -35,7 +35,7 @@ def _answer(handler: Handler, request: Dict[str, Any], send: Event) -> Dict[str,
     try:
         return {"done": handler(request, send)}
     except C2StepError as error:
-        return {"refused": error.message, "hint": error.hint}
+        return {"refused": error.message, "hint": error.hint, "class": type(error).__name__}
     except BrokenPipeError:
         sys.exit(0)  # nobody is listening any more
     except Exception:

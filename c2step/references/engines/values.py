@@ -27,7 +27,7 @@ def type_of(array: np.ndarray) -> str:
     return "tensor(%s)" % onnx.TensorProto.DataType.Name(code).lower()
 
 
-def type_proto(text: str, shape: Optional[Tuple[int, ...]] = None) -> Any:
+def type_proto(text: str, shape: Optional[Tuple[Any, ...]] = None) -> Any:
     """The TypeProto for a text such as `seq(tensor(float))`."""
     kind, _, inner = text.partition("(")
     inner = inner[:-1]
