@@ -10,6 +10,7 @@
 
 `c2step.open` returns a `stepper.Session`; its verbs are those of the prompt.
 """
+
 from typing import Any
 
 from .errors import C2StepError
@@ -18,7 +19,7 @@ __version__ = "0.1.0"
 __all__ = ["C2StepError", "dump", "open", "open_capture"]
 
 
-def open(model: Any = None, inputs: Any = None, **options: Any) -> Any:  # noqa: A001 - the library's verb
+def open(model: Any = None, inputs: Any = None, **options: Any) -> Any:
     """Open a model and stand before its first operator; see `c2step.launch.open_session` for the options."""
     from .launch import open_session
 

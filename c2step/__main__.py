@@ -1,4 +1,5 @@
 """`python -m c2step` is the command line."""
+
 import sys
 
 from .cli import main

@@ -4,20 +4,31 @@ A blob is not always a tensor: a mask that an operator never wrote, a mutex, a d
 Int8 tensor with scale and zero point, strings.  `kind` says which, so that text such as
 "mask, a C++ native class of type nullptr (uninitialized)." is never taken for a value.
 """
+
 from dataclasses import asdict, dataclass
 from typing import Any, Dict, Optional, Tuple
 
 import numpy as np
 
-__all__ = ["INT8", "MISSING", "OTHER", "STRING", "TENSOR", "UNINITIALISED", "UNREADABLE", "Blob",
-           "BlobSummary", "summarize"]
+__all__ = [
+    "INT8",
+    "MISSING",
+    "OTHER",
+    "STRING",
+    "TENSOR",
+    "UNINITIALISED",
+    "UNREADABLE",
+    "Blob",
+    "BlobSummary",
+    "summarize",
+]
 
 TENSOR = "tensor"
 INT8 = "int8"
 STRING = "string"
 UNINITIALISED = "uninitialised"
-OTHER = "other"            # a mutex, a database, a counter: no array
-MISSING = "missing"        # not in the workspace
+OTHER = "other"  # a mutex, a database, a counter: no array
+MISSING = "missing"  # not in the workspace
 UNREADABLE = "unreadable"  # a tensor whose shape no memory could hold
 
 CHUNK = 1 << 16
@@ -99,9 +110,14 @@ def summarize(blob: Blob) -> BlobSummary:
     if blob.array is None:
         return BlobSummary(blob.kind, text=blob.text)
     array = blob.array
-    base: Dict[str, Any] = {"kind": blob.kind, "shape": tuple(int(d) for d in array.shape),
-                            "dtype": "string" if array.dtype.kind in "OSU" else str(array.dtype),
-                            "scale": blob.scale, "zero_point": blob.zero_point, "text": blob.text}
+    base: Dict[str, Any] = {
+        "kind": blob.kind,
+        "shape": tuple(int(d) for d in array.shape),
+        "dtype": "string" if array.dtype.kind in "OSU" else str(array.dtype),
+        "scale": blob.scale,
+        "zero_point": blob.zero_point,
+        "text": blob.text,
+    }
     if array.dtype.kind not in "fiub" or array.size == 0:
         return BlobSummary(**base)
     base.update(_figures(array))
@@ -116,7 +132,7 @@ def _figures(array: np.ndarray) -> Dict[str, Any]:
         flat = flat.view(np.uint8)
     figures = _Figures()
     for start in range(0, flat.size, CHUNK):
-        figures.add(flat[start:start + CHUNK])
+        figures.add(flat[start : start + CHUNK])
     return figures.result()
 
 
@@ -160,8 +176,9 @@ class _Figures:
     def result(self) -> Dict[str, Any]:
         figures: Dict[str, Any] = {"zeros": self.zeros, "nan": self.nan, "inf": self.inf}
         if self.count:
-            figures.update(min=self.low.item(), max=self.high.item(), mean=self.mean,
-                           std=float(np.sqrt(self.square / self.count)))
+            figures.update(
+                min=self.low.item(), max=self.high.item(), mean=self.mean, std=float(np.sqrt(self.square / self.count))
+            )
         return figures
 
 
@@ -169,6 +186,10 @@ def _dequantised(figures: Dict[str, Any], blob: Blob) -> Dict[str, Any]:
     scale, zero = float(blob.scale or 1.0), int(blob.zero_point or 0)
     real = blob.real()
     assert real is not None
-    return {"min": (figures["min"] - zero) * scale, "max": (figures["max"] - zero) * scale,
-            "mean": (figures["mean"] - zero) * scale, "std": figures["std"] * abs(scale),
-            "zeros": int(real.size - np.count_nonzero(real))}
+    return {
+        "min": (figures["min"] - zero) * scale,
+        "max": (figures["max"] - zero) * scale,
+        "mean": (figures["mean"] - zero) * scale,
+        "std": figures["std"] * abs(scale),
+        "zeros": int(real.size - np.count_nonzero(real)),
+    }

@@ -1,4 +1,5 @@
 """Where a run stops: WHERE words, breakpoints, and the operators they mean."""
+
 import fnmatch
 from dataclasses import dataclass
 from typing import Callable, List, Optional
@@ -23,7 +24,13 @@ class Breakpoint:
 
     def __str__(self) -> str:
         kind = "temporary breakpoint" if self.temporary else "breakpoint"
-        return "%s %d before %s, hit %d times%s" % (kind, self.number, self.where, self.hits, "" if self.enabled else ", disabled")
+        return "%s %d before %s, hit %d times%s" % (
+            kind,
+            self.number,
+            self.where,
+            self.hits,
+            "" if self.enabled else ", disabled",
+        )
 
 
 class Breakpoints:
@@ -44,14 +51,16 @@ class Breakpoints:
         """Take one away."""
         found = [point for point in self.all if point.number == number]
         if not found:
-            raise UsageError("there is no breakpoint %d" % number,
-                             "there are: %s" % (", ".join(str(p.number) for p in self.all) or "none"))
+            raise UsageError(
+                "there is no breakpoint %d" % number,
+                "there are: %s" % (", ".join(str(p.number) for p in self.all) or "none"),
+            )
         self.all.remove(found[0])
 
     def first_after(self, net: Net, position: int) -> Optional[int]:
         """The next operator behind `position` that one of them names."""
         tests = [matcher(net, point.where) for point in self.all if point.enabled]
-        return next((op.index for op in net.operators[position + 1:] if any(test(op) for test in tests)), None)
+        return next((op.index for op in net.operators[position + 1 :] if any(test(op) for test in tests)), None)
 
     def hit(self, net: Net, op: Optional[Operator]) -> bool:
         """Count a stop before `op`; temporary ones go away.  Whether any was hit."""
@@ -82,8 +91,12 @@ def matcher(net: Net, where: str) -> Matches:
 
 def _tests(word: str) -> List[Matches]:
     if any(mark in word for mark in "*?["):
-        return [lambda op: word in op.outputs, _node(word), lambda op: op.type == word,
-                lambda op: any(fnmatch.fnmatchcase(name, word) for name in op.outputs + (op.type,))]
+        return [
+            lambda op: word in op.outputs,
+            _node(word),
+            lambda op: op.type == word,
+            lambda op: any(fnmatch.fnmatchcase(name, word) for name in op.outputs + (op.type,)),
+        ]
     return [lambda op: word in op.outputs, _node(word), lambda op: op.type == word]
 
 
@@ -95,10 +108,17 @@ def _checked(net: Net, where: str, tests: List[Matches]) -> Matches:
     for test in tests:
         if any(test(op) for op in net.operators):
             return test
-    names = list(dict.fromkeys([name for op in net.operators for name in op.outputs] + [op.type for op in net.operators]
-                               + [op.node.label for op in net.operators if op.node]))
-    raise UsageError("no operator is, writes or came from %s" % where,
-                     near(where, names) or "an index, a blob, an ONNX node name or an operator type is wanted")
+    names = list(
+        dict.fromkeys(
+            [name for op in net.operators for name in op.outputs]
+            + [op.type for op in net.operators]
+            + [op.node.label for op in net.operators if op.node]
+        )
+    )
+    raise UsageError(
+        "no operator is, writes or came from %s" % where,
+        near(where, names) or "an index, a blob, an ONNX node name or an operator type is wanted",
+    )
 
 
 def find_operator(net: Net, where: str, position: int = 0) -> Operator:
@@ -115,6 +135,8 @@ def find_operator(net: Net, where: str, position: int = 0) -> Operator:
 def _writer(net: Net, name: str, version: int) -> Operator:
     producers = net.producers(name)
     if not 1 <= version <= len(producers):
-        raise UsageError("%s is written %d times, there is no %s@%d" % (name, len(producers), name, version),
-                         "" if producers else near(name, net.blobs()))
+        raise UsageError(
+            "%s is written %d times, there is no %s@%d" % (name, len(producers), name, version),
+            "" if producers else near(name, net.blobs()),
+        )
     return producers[version - 1]

@@ -8,11 +8,14 @@ File names are made from a running number, so that no blob name can leave the di
 another one; the journal holds the true names.  A capture is complete up to the last line of its
 journal, however the run ended.
 """
+
+import contextlib
 import errno
 import json
 import os
 import re
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple
+from dataclasses import dataclass
+from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 import numpy as np
 
@@ -54,7 +57,8 @@ def write_blob(path: str, blob: Blob) -> int:
 def write_npy(file: Any, array: np.ndarray) -> None:
     """The .npy format, version 1.0, with one write for the data."""
     data = np.ascontiguousarray(array).reshape(array.shape)
-    np.lib.format.write_array_header_1_0(file, np.lib.format.header_data_from_array_1_0(data))
+    layout: Any = np.lib.format
+    layout.write_array_header_1_0(file, layout.header_data_from_array_1_0(data))
     if data.size:
         file.write(data.reshape(-1).view(np.uint8).data)
 
@@ -63,17 +67,17 @@ def disk_error(error: OSError, path: str) -> CaptureError:
     """The CaptureError for a failed write."""
     where = os.path.dirname(path) or "."
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return CaptureError("the disk is full: %s could not be written" % path,
-                            "the capture is complete up to the operator before; free space beside %s, "
-                            "or use --level stats, --type or --match" % where)
+        return CaptureError(
+            "the disk is full: %s could not be written" % path,
+            "the capture is complete up to the operator before; free space beside %s, "
+            "or use --level stats, --type or --match" % where,
+        )
     return CaptureError("cannot write %s: %s" % (path, error.strerror or error))
 
 
 def _remove_quietly(path: str) -> None:
-    try:
+    with contextlib.suppress(OSError):
         os.remove(path)
-    except OSError:
-        pass
 
 
 def _strings_as_json(array: np.ndarray) -> bytes:
@@ -81,8 +85,14 @@ def _strings_as_json(array: np.ndarray) -> bytes:
     return json.dumps({"shape": list(array.shape), "encoding": "latin-1", "strings": values}).encode()
 
 
-def read_blob(path: str, name: str, kind: str = TENSOR, scale: Optional[float] = None,
-              zero_point: Optional[int] = None, mapped: bool = False) -> Blob:
+def read_blob(
+    path: str,
+    name: str,
+    kind: str = TENSOR,
+    scale: Optional[float] = None,
+    zero_point: Optional[int] = None,
+    mapped: bool = False,
+) -> Blob:
     """Read what `write_blob` wrote; `mapped` gives a read-only view of the file instead of a copy."""
     try:
         if kind == STRING:
@@ -96,7 +106,8 @@ def read_blob(path: str, name: str, kind: str = TENSOR, scale: Optional[float] =
     return Blob(name, kind, array, scale, zero_point)
 
 
-class StoredBlob(NamedTuple):
+@dataclass(frozen=True)
+class StoredBlob:
     """One blob version in a capture; `file` is None where only its summary was kept."""
 
     name: str
@@ -146,10 +157,8 @@ class CaptureWriter:
     def close(self) -> None:
         """Close the journal."""
         if self._file is not None:
-            try:
+            with contextlib.suppress(OSError):  # the last line did not fit: the lines before it stand
                 self._file.close()
-            except OSError:  # the last line did not fit: the lines before it stand
-                pass
             self._file = None
 
 
@@ -158,8 +167,9 @@ def _clear(path: str) -> None:
     if not entries:
         return
     if HEADER not in entries and JOURNAL not in entries:
-        raise CaptureError("%s is not empty and is no capture" % path,
-                           "name a new folder, so that nothing of yours is overwritten")
+        raise CaptureError(
+            "%s is not empty and is no capture" % path, "name a new folder, so that nothing of yours is overwritten"
+        )
     for row in _rows(os.path.join(path, JOURNAL)):
         for blob in row.get("outputs", []) + row.get("inputs", []):
             if blob.get("file"):
@@ -190,8 +200,10 @@ class Capture:
             with open(header, encoding="utf-8") as file:
                 self.header: Dict[str, Any] = json.load(file)
         except (OSError, ValueError) as error:
-            raise CaptureError("%s is no capture: %s cannot be read (%s)" % (path, HEADER, error),
-                               "c2step dump MODEL --input FILE -o DIR makes one") from error
+            raise CaptureError(
+                "%s is no capture: %s cannot be read (%s)" % (path, HEADER, error),
+                "c2step dump MODEL --input FILE -o DIR makes one",
+            ) from error
         self.rows: List[Dict[str, Any]] = [row for row in _rows(os.path.join(path, JOURNAL)) if "event" not in row]
         self._blobs: Dict[Tuple[str, int], StoredBlob] = {}
         for row in self.rows:
@@ -200,8 +212,9 @@ class Capture:
     def _index(self, row: Dict[str, Any]) -> None:
         for slot, out in enumerate(row.get("outputs", ())):
             summary = BlobSummary.from_json(out["summary"]) if out.get("summary") else BlobSummary(out["kind"])
-            stored = StoredBlob(out["name"], out.get("version", 1), out["kind"], summary, out.get("file"),
-                                row.get("index"), slot)
+            stored = StoredBlob(
+                out["name"], out.get("version", 1), out["kind"], summary, out.get("file"), row.get("index"), slot
+            )
             self._blobs[(stored.name, stored.version)] = stored
 
     def blobs(self) -> List[StoredBlob]:
@@ -225,8 +238,14 @@ class Capture:
         stored = self.find(name, version)
         if stored.file is None:
             return Blob(name, stored.kind if stored.kind != TENSOR else MISSING, text=stored.summary.text)
-        return read_blob(os.path.join(self.path, stored.file), name, stored.kind, stored.summary.scale,
-                         stored.summary.zero_point, mapped)
+        return read_blob(
+            os.path.join(self.path, stored.file),
+            name,
+            stored.kind,
+            stored.summary.scale,
+            stored.summary.zero_point,
+            mapped,
+        )
 
     def has_value(self, stored: StoredBlob) -> bool:
         """Whether the bytes of this version were kept."""

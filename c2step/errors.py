@@ -15,13 +15,24 @@
 Each class carries the exit status that the command line ends with.  Any other exception is a
 bug of ours and shows its traceback.
 """
+
 from enum import IntEnum
-from typing import Iterable, List, Optional
+from typing import Dict, Iterable, List, Optional
 
 __all__ = [
-    "C2StepError", "CaptureError", "ConversionError", "ExitStatus", "InputError", "ModelError",
-    "OperatorError", "ReferenceFailed", "RuntimeMissing", "UsageError", "WorkerDied",
-    "WorkerTimeout", "near",
+    "C2StepError",
+    "CaptureError",
+    "ConversionError",
+    "ExitStatus",
+    "InputError",
+    "ModelError",
+    "OperatorError",
+    "ReferenceFailed",
+    "RuntimeMissing",
+    "UsageError",
+    "WorkerDied",
+    "WorkerTimeout",
+    "near",
 ]
 
 
@@ -84,16 +95,28 @@ class OperatorError(C2StepError):
 
 
 class WorkerDied(C2StepError):
-    """The process that runs operators ended: `signal` names how, `doing` what it was at."""
+    """The process that runs operators ended.
+
+    `signal` names how, `index` the operator it was at (None: none), `idle` that it was doing nothing,
+    `by_user` that Ctrl-C ended it.
+    """
 
     status = ExitStatus.DIED
 
-    def __init__(self, message: str, hint: str = "", signal: str = "", doing: str = "",
-                 index: Optional[int] = None) -> None:
+    def __init__(
+        self,
+        message: str,
+        hint: str = "",
+        signal: str = "",
+        index: Optional[int] = None,
+        idle: bool = False,
+        by_user: bool = False,
+    ) -> None:
         super().__init__(message, hint)
         self.signal = signal
-        self.doing = doing
         self.index = index
+        self.idle = idle
+        self.by_user = by_user
 
 
 class WorkerTimeout(WorkerDied):
@@ -123,7 +146,7 @@ def near(name: str, names: Iterable[str], limit: int = 3) -> str:
     import difflib
 
     known = list(names)
-    folded = {}
+    folded: Dict[str, str] = {}
     for candidate in known:
         folded.setdefault(candidate.lower(), candidate)
     close = difflib.get_close_matches(name.lower(), list(folded), n=limit, cutoff=0.6)

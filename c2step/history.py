@@ -1,4 +1,5 @@
 """What has run so far: the steps, which version of each blob is live, and where versions are kept."""
+
 import os
 from dataclasses import dataclass
 from typing import Any, Dict, List, NamedTuple, Optional, Set, Tuple
@@ -21,8 +22,15 @@ class Output:
 
     def to_json(self) -> Dict[str, Any]:
         """As a journal row's entry."""
-        return {"name": self.name, "version": self.version, "kind": self.kind, "dtype": self.summary.dtype,
-                "shape": list(self.summary.shape), "file": self.file, "summary": self.summary.to_json()}
+        return {
+            "name": self.name,
+            "version": self.version,
+            "kind": self.kind,
+            "dtype": self.summary.dtype,
+            "shape": list(self.summary.shape),
+            "file": self.file,
+            "summary": self.summary.to_json(),
+        }
 
 
 @dataclass(frozen=True)
@@ -42,11 +50,19 @@ class Step:
     def to_json(self) -> Dict[str, Any]:
         """As a journal row."""
         op = self.operator
-        return {"index": self.index, "type": op.type, "name": op.name, "node": op.node.label if op.node else None,
-                "status": self.status, "error": self.error,
-                "inputs": [{"name": name, "version": version} for name, version in self.inputs],
-                "outputs": [output.to_json() for output in self.outputs],
-                "tick": self.tick, "iteration": self.iteration, "seconds": self.seconds}
+        return {
+            "index": self.index,
+            "type": op.type,
+            "name": op.name,
+            "node": op.node.label if op.node else None,
+            "status": self.status,
+            "error": self.error,
+            "inputs": [{"name": name, "version": version} for name, version in self.inputs],
+            "outputs": [output.to_json() for output in self.outputs],
+            "tick": self.tick,
+            "iteration": self.iteration,
+            "seconds": self.seconds,
+        }
 
 
 class Kept(NamedTuple):
@@ -85,10 +101,14 @@ class History:
         self.kept[BlobVersion(name, version)] = kept
         self.summaries[BlobVersion(name, version)] = kept.summary
 
+    def forget(self, name: str, version: int) -> None:
+        """A version has another value than the one that was kept."""
+        self.kept.pop(BlobVersion(name, version), None)
+        self.summaries.pop(BlobVersion(name, version), None)
+
     def unkept_initial(self) -> List[str]:
         """Blobs that still hold their initial value, of which no copy is kept."""
-        return [name for name in self.initial
-                if self.version(name) == 0 and BlobVersion(name, 0) not in self.kept]
+        return [name for name in self.initial if self.version(name) == 0 and BlobVersion(name, 0) not in self.kept]
 
     def add(self, step: Step, folder: str) -> None:
         """Append a step and make its outputs the live versions."""
@@ -97,7 +117,9 @@ class History:
             self.versions[output.name] = output.version
             self.summaries[BlobVersion(output.name, output.version)] = output.summary
             if output.file:
-                self.keep(output.name, output.version, Kept(os.path.join(folder, output.file), output.kind, output.summary))
+                self.keep(
+                    output.name, output.version, Kept(os.path.join(folder, output.file), output.kind, output.summary)
+                )
 
     def add_feed(self, name: str, version: int) -> None:
         """A value fed from outside became `version`."""
@@ -115,8 +137,7 @@ class History:
         self.versions = self._live()
         for name in changed:
             for version in range(self.version(name) + 1, before.get(name, 0) + 1):
-                self.kept.pop(BlobVersion(name, version), None)
-                self.summaries.pop(BlobVersion(name, version), None)
+                self.forget(name, version)
         return changed
 
     def _live(self) -> Dict[str, int]:

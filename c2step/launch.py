@@ -1,4 +1,5 @@
 """Open a session from what a user names: model files, inputs, runtime."""
+
 import os
 import shutil
 import tempfile
@@ -21,12 +22,23 @@ __all__ = ["default_keep", "open_session"]
 Inputs = Union[None, Dict[str, np.ndarray], Sequence[str]]
 
 
-def open_session(model: Optional[str] = None, inputs: Inputs = None, init_net: Optional[str] = None,
-                 predict_net: Optional[str] = None, runtime: Optional[str] = None, in_process: bool = False,
-                 importing: str = "faithful", dims: Optional[Dict[str, int]] = None, seed: Optional[int] = None,
-                 as_float32: bool = False, preprocess: Optional[Preprocess] = None, partial: bool = False,
-                 timeout: Optional[float] = None, keep: Optional[Keep] = None,
-                 on_output: Callable[[str], None] = lambda text: None) -> Session:
+def open_session(
+    model: Optional[str] = None,
+    inputs: Inputs = None,
+    init_net: Optional[str] = None,
+    predict_net: Optional[str] = None,
+    runtime: Optional[str] = None,
+    in_process: bool = False,
+    importing: str = "faithful",
+    dims: Optional[Dict[str, int]] = None,
+    seed: Optional[int] = None,
+    as_float32: bool = False,
+    preprocess: Optional[Preprocess] = None,
+    partial: bool = False,
+    timeout: Optional[float] = None,
+    keep: Optional[Keep] = None,
+    on_output: Callable[[str], None] = lambda text: None,
+) -> Session:
     """Open a model, run its init_net, feed its inputs, and stand before operator 0.
 
     `model` is an .onnx file, a folder or a zip; or give `predict_net` (and `init_net`).  `inputs` are
@@ -49,8 +61,9 @@ def open_session(model: Optional[str] = None, inputs: Inputs = None, init_net: O
     return session
 
 
-def _workspace(runtime: Optional[str], in_process: bool, timeout: Optional[float],
-               on_output: Callable[[str], None]) -> Workspace:
+def _workspace(
+    runtime: Optional[str], in_process: bool, timeout: Optional[float], on_output: Callable[[str], None]
+) -> Workspace:
     if in_process:
         from .workspace.local import LocalWorkspace
 
@@ -58,17 +71,32 @@ def _workspace(runtime: Optional[str], in_process: bool, timeout: Optional[float
     return ProcessWorkspace(find_runtime(runtime), on_output, timeout)
 
 
-def _spec(model: Optional[str], init_net: Optional[str], predict_net: Optional[str], importing: str,
-          dims: Dict[str, int], partial: bool) -> Dict[str, Any]:
+def _spec(
+    model: Optional[str],
+    init_net: Optional[str],
+    predict_net: Optional[str],
+    importing: str,
+    dims: Dict[str, int],
+    partial: bool,
+) -> Dict[str, Any]:
     paths = {"model": model, "init_net": init_net, "predict_net": predict_net}
     found: Dict[str, Any] = {key: os.path.abspath(path) for key, path in paths.items() if path}
     return dict(found, **{"import": importing, "dims": dims, "partial": partial})
 
 
-def _fed(workspace: Workspace, spec: Dict[str, Any], inputs: Inputs, dims: Dict[str, int], seed: Optional[int],
-         as_float32: bool, preprocess: Optional[Preprocess]) -> Fed:
+def _fed(
+    workspace: Workspace,
+    spec: Dict[str, Any],
+    inputs: Inputs,
+    dims: Dict[str, int],
+    seed: Optional[int],
+    as_float32: bool,
+    preprocess: Optional[Preprocess],
+) -> Fed:
     declares = workspace.declare(spec)
-    declared = [Declared(name, dtype, None if shape is None else tuple(shape)) for name, dtype, shape in declares["inputs"]]
+    declared = [
+        Declared(name, dtype, None if shape is None else tuple(shape)) for name, dtype, shape in declares["inputs"]
+    ]
     if inputs is None or isinstance(inputs, dict):
         fed = Fed({name: np.asarray(array) for name, array in (inputs or {}).items()}, [], {})
     else:
@@ -87,6 +115,7 @@ def _tensor_reader(workspace: Workspace) -> Callable[[str], Blob]:
         from .importer.tensors import read_tensor
 
         return read_tensor(path)[1]
+
     return read
 
 
@@ -101,5 +130,7 @@ def input_words(words: List[str]) -> List[str]:
     for word in words:
         path = word if os.path.exists(word) else word.partition("=")[2]
         if not path or not os.path.exists(path):
-            raise InputError("--input %s: there is no such file" % word, "NAME=FILE, or FILE.npz with an array for each input")
+            raise InputError(
+                "--input %s: there is no such file" % word, "NAME=FILE, or FILE.npz with an array for each input"
+            )
     return words

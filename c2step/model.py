@@ -1,4 +1,5 @@
 """An opened model as the front sees it: both nets, what it takes and gives, and what was changed."""
+
 import os
 from dataclasses import dataclass, field
 from typing import Any, Dict, List, Optional, Tuple
@@ -54,9 +55,18 @@ class Model:
     @classmethod
     def from_json(cls, data: Dict[str, Any]) -> "Model":
         """The model that a workspace's `open` describes."""
-        return cls(data["kind"], data["files"], data["sha256"], Net.from_json(data["init_net"]),
-                   Net.from_json(data["predict_net"]), _declared(data["inputs"]), _declared(data["outputs"]),
-                   tuple(data["notes"]), tuple(data["findings"]), tuple(data["refused"]))
+        return cls(
+            data["kind"],
+            data["files"],
+            data["sha256"],
+            Net.from_json(data["init_net"]),
+            Net.from_json(data["predict_net"]),
+            _declared(data["inputs"]),
+            _declared(data["outputs"]),
+            tuple(data["notes"]),
+            tuple(data["findings"]),
+            tuple(data["refused"]),
+        )
 
 
 def _declared(rows: List[List[Any]]) -> Tuple[Declared, ...]:

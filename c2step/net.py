@@ -4,6 +4,7 @@ An operator is addressed by its index in predict_net, since its `name` is often 
 is written several times has versions, counted as `caffe2.python.core.get_ssa` counts them: version
 0 is the value that was there before the net ran, `conv1@2` is the second write of `conv1`.
 """
+
 from dataclasses import asdict, dataclass
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
@@ -143,18 +144,32 @@ class Net:
     @classmethod
     def from_json(cls, data: Dict[str, Any]) -> "Net":
         """The net that `to_json` wrote."""
-        return cls(data["name"], tuple(_operator(op) for op in data["operators"]),
-                   tuple(data["external_input"]), tuple(data["external_output"]), data["device"])
+        return cls(
+            data["name"],
+            tuple(_operator(op) for op in data["operators"]),
+            tuple(data["external_input"]),
+            tuple(data["external_output"]),
+            data["device"],
+        )
 
 
 def _operator(data: Dict[str, Any]) -> Operator:
     node = data.get("node")
     if node:
-        node = OnnxNode(node["index"], node["name"], node["op_type"], node["domain"],
-                        tuple(node["inputs"]), tuple(node["outputs"]))
-    return Operator(data["index"], data["type"], data["name"], tuple(data["inputs"]),
-                    tuple(data["outputs"]), tuple(_argument(arg) for arg in data["arguments"]),
-                    data["engine"], data["device"], node or None)
+        node = OnnxNode(
+            node["index"], node["name"], node["op_type"], node["domain"], tuple(node["inputs"]), tuple(node["outputs"])
+        )
+    return Operator(
+        data["index"],
+        data["type"],
+        data["name"],
+        tuple(data["inputs"]),
+        tuple(data["outputs"]),
+        tuple(_argument(arg) for arg in data["arguments"]),
+        data["engine"],
+        data["device"],
+        node or None,
+    )
 
 
 def _argument(data: Dict[str, Any]) -> Argument:
@@ -163,11 +178,34 @@ def _argument(data: Dict[str, Any]) -> Argument:
 
 
 _RANDOM = ("Random", "Dropout", "Bernoulli", "Multinomial")
-_RANDOM_FILLS = {"XavierFill", "MSRAFill", "GaussianFill", "UniformFill", "UniformIntFill",
-                 "UniqueUniformFill", "GaussianIntFill", "RandomNormal", "RandomUniform"}
-_STATEFUL = {"Iter", "AtomicIter", "Counter", "CountUp", "CountDown", "CreateCounter", "CreateDB",
-             "TensorProtosDBInput", "ImageInput", "ReadNextBatch", "ReadRandomBatch", "Load",
-             "DequeueBlobs", "EnqueueBlobs", "LearningRate"}
+_RANDOM_FILLS = {
+    "XavierFill",
+    "MSRAFill",
+    "GaussianFill",
+    "UniformFill",
+    "UniformIntFill",
+    "UniqueUniformFill",
+    "GaussianIntFill",
+    "RandomNormal",
+    "RandomUniform",
+}
+_STATEFUL = {
+    "Iter",
+    "AtomicIter",
+    "Counter",
+    "CountUp",
+    "CountDown",
+    "CreateCounter",
+    "CreateDB",
+    "TensorProtosDBInput",
+    "ImageInput",
+    "ReadNextBatch",
+    "ReadRandomBatch",
+    "Load",
+    "DequeueBlobs",
+    "EnqueueBlobs",
+    "LearningRate",
+}
 
 
 def is_random(op: Operator) -> bool:

@@ -1,4 +1,5 @@
 """What a session writes as it goes: its capture, and the captures of wrapped operators."""
+
 import fnmatch
 import os
 import re
@@ -61,9 +62,15 @@ class Recording:
     def request(self, history: History) -> Dict[str, Any]:
         """What the workspace needs to know to write blobs here."""
         limit = None if self.keep.max_bytes is None else max(self.keep.max_bytes - self._bytes, 0)
-        return {"directory": self.directory, "level": self.keep.level, "types": list(self.keep.types),
-                "match": self.keep.match, "max_bytes": limit, "on_full": self.keep.on_full,
-                "before": history.unkept_initial() if self.keep.level == "full" else []}
+        return {
+            "directory": self.directory,
+            "level": self.keep.level,
+            "types": list(self.keep.types),
+            "match": self.keep.match,
+            "max_bytes": limit,
+            "on_full": self.keep.on_full,
+            "before": history.unkept_initial() if self.keep.level == "full" else [],
+        }
 
     def add(self, step: Step) -> None:
         """Journal a step."""
@@ -127,8 +134,11 @@ class Wraps:
 
     def journal(self, step: Step, wrapped: Dict[str, Any]) -> None:
         """Journal a wrapped operator in each of its captures."""
-        row = dict(step.to_json(), inputs=_versioned(wrapped["inputs"], step.inputs),
-                   outputs=_versioned(wrapped.get("outputs", []), step.outputs))
+        row = dict(
+            step.to_json(),
+            inputs=_versioned(wrapped["inputs"], step.inputs),
+            outputs=_versioned(wrapped.get("outputs", []), step.outputs),
+        )
         for directory in wrapped["directories"]:
             self._writers[directory].add(row)
 

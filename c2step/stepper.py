@@ -4,21 +4,23 @@
 back, and coming back after the worker died, are exact: a version that an operator overwrote is put
 back from the capture, never computed again.
 """
+
 import fnmatch
 import os
 from dataclasses import dataclass
-from typing import Any, Callable, Dict, List, Optional, Sequence, Set, Tuple
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 
 from .blob import MISSING, OTHER, UNINITIALISED, Blob, BlobSummary
 from .breakpoints import Breakpoint, Breakpoints, find_operator
-from .capture import file_name, read_blob, write_blob
-from .errors import C2StepError, CaptureError, InputError, UsageError, WorkerDied, WorkerTimeout, near
+from .capture import file_name, write_blob
+from .errors import CaptureError, UsageError, WorkerDied, WorkerTimeout
 from .history import History, Kept, Output, Step
 from .model import Model
-from .net import BlobVersion, Operator, is_random, is_stateful
+from .net import BlobVersion, Operator
 from .recording import Keep, Recording, Wraps
+from .timeline import Timeline
 from .workspace import StepEvent, Workspace
 
 __all__ = ["Keep", "Session", "Stop"]
@@ -41,8 +43,14 @@ class Stop:
 class Session:
     """A model being stepped; see the module's docstring."""
 
-    def __init__(self, workspace: Workspace, spec: Dict[str, Any], inputs: Optional[Dict[str, np.ndarray]] = None,
-                 keep: Optional[Keep] = None, header: Optional[Dict[str, Any]] = None) -> None:
+    def __init__(
+        self,
+        workspace: Workspace,
+        spec: Dict[str, Any],
+        inputs: Optional[Dict[str, np.ndarray]] = None,
+        keep: Optional[Keep] = None,
+        header: Optional[Dict[str, Any]] = None,
+    ) -> None:
         """Open the model that `spec` names (see `launch.open_session`), run init_net and feed `inputs`.
 
         Raises ModelError, OperatorError (an init_net operator), InputError or WorkerDied.
@@ -52,9 +60,8 @@ class Session:
         self.position = 0
         self.notes: List[str] = []
         self.on_step: Callable[[Step], None] = lambda step: None
-        self._spec = dict(spec)
+        self._importing = spec.get("import", "faithful")
         self._header = dict(header or {})
-        self._inputs: Dict[str, np.ndarray] = {}
         self._letters: Dict[int, str] = {}
         self._breakpoints = Breakpoints()
         self._wraps = Wraps(self.header)
@@ -62,26 +69,10 @@ class Session:
         self._failure: Optional[Step] = None
         self._disk: Tuple[str, ...] = ()
         self.versions_of_runtime = workspace.versions()
-        self.model = Model.from_json(workspace.open(self._spec))
-        self.history = History()
-        self._begin(dict(inputs or {}))
+        self._timeline = Timeline(workspace, dict(spec), self._recording)
+        self._timeline.begin(dict(inputs or {}))
 
     # -- starting -----------------------------------------------------------------------------
-
-    def _begin(self, inputs: Dict[str, np.ndarray]) -> None:
-        self.workspace.init()
-        self.history = History()
-        self.history.initial = {row["name"] for row in self.workspace.peek() if row["kind"] not in (MISSING, UNINITIALISED)}
-        self.position, self.iteration = 0, 1
-        self._letters = {}
-        for name, array in inputs.items():
-            self._feed_initial(name, array)
-
-    def _feed_initial(self, name: str, array: np.ndarray) -> None:
-        self.workspace.feed(name, array)
-        self._inputs[name] = array
-        self.history.initial.add(name)
-        self.history.kept.pop(BlobVersion(name, 0), None)
 
     def restart(self, keep: Optional[Keep] = None) -> Stop:
         """Run init_net again, feed the inputs again, and stand before operator 0; breakpoints stay.
@@ -90,8 +81,9 @@ class Session:
         """
         if keep is not None:
             self._recording.close()
-            self._recording = Recording(keep, self.header)
-        self._begin(dict(self._inputs))
+            self._recording = self._timeline.recording = Recording(keep, self.header)
+        self._timeline.begin(dict(self._timeline.inputs))
+        self.position, self.iteration, self._letters = 0, 1, {}
         self._recording.event("restart")
         return self._stop("start")
 
@@ -104,11 +96,23 @@ class Session:
         """What capture.json says of this session."""
         from . import __version__
 
-        inputs = {name: {"dtype": str(a.dtype), "shape": list(a.shape)} for name, a in self._inputs.items()}
-        return dict({"kind": "run", "c2step": __version__, "model": self.model.path, "files": self.model.files,
-                     "sha256": self.model.sha256, "import": self._spec.get("import", "faithful"),
-                     "versions": self.versions_of_runtime, "inputs": inputs, "outputs": self.model.output_names(),
-                     "notes": list(self.model.notes), "operators": len(self.model.predict_net)}, **self._header)
+        inputs = {name: {"dtype": str(a.dtype), "shape": list(a.shape)} for name, a in self._timeline.inputs.items()}
+        return dict(
+            {
+                "kind": "run",
+                "c2step": __version__,
+                "model": self.model.path,
+                "files": self.model.files,
+                "sha256": self.model.sha256,
+                "import": self._importing,
+                "versions": self.versions_of_runtime,
+                "inputs": inputs,
+                "outputs": self.model.output_names(),
+                "notes": list(self.model.notes),
+                "operators": len(self.model.predict_net),
+            },
+            **self._header,
+        )
 
     def finish(self, stop: Stop) -> None:
         """Write into capture.json how the run ended."""
@@ -118,9 +122,19 @@ class Session:
     @property
     def inputs(self) -> Dict[str, np.ndarray]:
         """The values fed before the first step, by name."""
-        return dict(self._inputs)
+        return dict(self._timeline.inputs)
 
     # -- running ------------------------------------------------------------------------------
+
+    @property
+    def model(self) -> Model:
+        """What was opened."""
+        return self._timeline.model
+
+    @property
+    def history(self) -> History:
+        """Which versions there are, and where they are kept."""
+        return self._timeline.history
 
     @property
     def net_size(self) -> int:
@@ -149,7 +163,9 @@ class Session:
         """Run until the session stands before the operator that `where` names."""
         target = find_operator(self.model.predict_net, where, self.position)
         if target.index < self.position:
-            raise UsageError("%s lies behind: the next operator is %d" % (target, self.position), "use back, or restart")
+            raise UsageError(
+                "%s lies behind: the next operator is %d" % (target, self.position), "use back, or restart"
+            )
         return self._advance(target.index, "until")
 
     def cont(self) -> Stop:
@@ -186,13 +202,27 @@ class Session:
             return self._stop(reason)
         first_step = len(self.steps)
         self._disk, self._failure = (), None
-        request = {"first": self.position, "last": last, "tick": first_step,
-                   "record": self._recording.request(self.history), "wraps": self._wraps.request()}
+        request = {
+            "first": self.position,
+            "last": last,
+            "tick": first_step,
+            "record": self._recording.request(self.history),
+            "wraps": self._wraps.request(),
+        }
         try:
-            result = self.workspace.run(request, self._on_event)
+            result = self._run(request)
         except WorkerDied as death:
             return self._died(death, first_step)
         return self._ended(result, reason, tuple(self.steps[first_step:]))
+
+    def _run(self, request: Dict[str, Any]) -> str:
+        try:
+            return self.workspace.run(request, self._on_event)
+        except WorkerDied as death:
+            if not death.idle:
+                raise
+            self._timeline.revive()  # it had ended while nothing ran, so no operator is to blame
+            return self.workspace.run(request, self._on_event)
 
     def _ended(self, result: str, reason: str, steps: Tuple[Step, ...]) -> Stop:
         if self._disk:
@@ -213,8 +243,17 @@ class Session:
             if row["file"]:
                 path = os.path.join(self._recording.directory, row["file"])
                 self.history.keep(row["name"], 0, Kept(path, row["kind"], BlobSummary.from_json(row["summary"])))
-        step = Step(len(self.steps), self.iteration, op.index, op, event["status"], event.get("error"),
-                    self._reads(op), self._outputs(event), event.get("seconds", 0.0))
+        step = Step(
+            len(self.steps),
+            self.iteration,
+            op.index,
+            op,
+            event["status"],
+            event.get("error"),
+            self._reads(op),
+            self._outputs(event),
+            event.get("seconds", 0.0),
+        )
         self._recording.add(step)
         if "wrapped" in event:
             self._wraps.journal(step, event["wrapped"])
@@ -250,79 +289,33 @@ class Session:
         failure = self._failure
         assert failure
         self._letters[failure.index] = "F"
-        self._put_back(set(failure.operator.outputs))
+        self._timeline.put_back(set(failure.operator.outputs))
         return self._stop("failed", steps + (failure,), self._failure_detail(failure))
 
     def _failure_detail(self, failure: Step) -> str:
-        older = ["%s@%d" % (name, self.history.version(name)) for name in failure.operator.outputs
-                 if self.history.exists(name)]
+        older = [
+            "%s@%d" % (name, self.history.version(name))
+            for name in failure.operator.outputs
+            if self.history.exists(name)
+        ]
         parts = [failure.error or ""]
         if "type mismatch" in parts[0] or "Unsupported type" in parts[0]:
-            odd = ["%s is %s" % (n, a.dtype) for n, a in self._inputs.items() if a.dtype != np.float32]
+            odd = ["%s is %s" % (n, a.dtype) for n, a in self._timeline.inputs.items() if a.dtype != np.float32]
             parts += ["fed: %s" % ", ".join(odd)] if odd else []
         if older:
             parts.append("its output %s is still the older value" % ", ".join(older))
         return "; ".join(parts)
 
     def _died(self, death: WorkerDied, first_step: int) -> Stop:
-        """The worker ended: say at which operator, then stand before it again with a new worker."""
-        if self.position >= self.net_size:
-            raise death
+        """The worker ended at an operator: name it, then stand before it again with a new worker."""
         op = self.model.predict_net.operators[self.position]
-        step = Step(len(self.steps), self.iteration, op.index, op, "died", "%s: %s" % (death.signal, death.message), self._reads(op), ())
-        if death.signal and death.index is not None:
-            self._recording.add(step)
-            self._letters[op.index] = "D"
-        detail = "%s: %s" % (op, death.message)
-        note = self._revive()
-        stopped_by_user = "Ctrl-C" in death.message
-        reason = "timeout" if isinstance(death, WorkerTimeout) else "interrupted" if stopped_by_user else "died"
-        return self._stop(reason, tuple(self.steps[first_step:]) + (step,), detail + note)
-
-    def _revive(self) -> str:
-        """Put a new worker where the dead one stood; returns what must be said about it."""
-        self.workspace.open(self._spec)
-        self.workspace.init()
-        for name, array in self._inputs.items():
-            self.workspace.feed(name, array)
-        live = {name: version for name, version in self.history.versions.items() if version}
-        lost = [name for name, version in live.items() if not self._is_kept(name, version)]
-        note = ""
-        if lost:
-            note = self._replay(lost)
-        self._put_back(set(live))
-        if not lost:
-            self._reseed({step.operator for step in self.steps if is_random(step.operator)})
-        return note
-
-    def _is_kept(self, name: str, version: int) -> bool:
-        if BlobVersion(name, version) in self.history.kept:
-            return True
-        summary = self.history.summaries.get(BlobVersion(name, version))
-        return summary is not None and summary.kind in (UNINITIALISED, MISSING)
-
-    def _replay(self, lost: Sequence[str]) -> str:
-        """Run what has run again, for blobs of which no copy could be kept."""
-        chances = [op for op in {step.operator for step in self.steps} if is_random(op) or is_stateful(op)]
-        for step in list(self.steps):
-            self._run_unrecorded(step.index)
-        note = "; %d blobs were made again by running %d operators" % (len(lost), len(self.steps))
-        if chances:
-            note += ", not exact where they depend on %s" % ", ".join(str(op) for op in chances[:3])
-        return note
-
-    def _put_back(self, names: Set[str]) -> None:
-        """Make the workspace hold the live version of each blob."""
-        values, remove = [], []
-        for name in sorted(names):
-            kept = self.history.kept.get(BlobVersion(name, self.history.version(name)))
-            if kept:
-                values.append({"name": name, "kind": kept.kind, "file": kept.file, "scale": kept.summary.scale,
-                               "zero_point": kept.summary.zero_point})
-            elif not self.history.exists(name):
-                remove.append(name)
-        if values or remove:
-            self.workspace.restore(values, remove, [])
+        error = "%s: %s" % (death.signal, death.message)
+        step = Step(len(self.steps), self.iteration, op.index, op, "died", error, self._reads(op), ())
+        self._recording.add(step)
+        self._letters[op.index] = "D"
+        note = self._timeline.revive()
+        reason = "timeout" if isinstance(death, WorkerTimeout) else "interrupted" if death.by_user else "died"
+        return self._stop(reason, tuple(self.steps[first_step:]) + (step,), "%s: %s%s" % (op, death.message, note))
 
     # -- going back ---------------------------------------------------------------------------
 
@@ -331,105 +324,30 @@ class Session:
         if not self.steps:
             raise UsageError("nothing has run yet, there is nothing to go back over")
         count = min(count, len(self.steps))
-        undone = self.steps[len(self.steps) - count:]
-        target = undone[0]
-        before = dict(self.history.versions)
-        changed = self.history.undo(count)
-        unkept = [name for name in changed if self.history.version(name) != before.get(name)
-                  and self.history.exists(name) and BlobVersion(name, self.history.version(name)) not in self.history.kept]
-        detail = self._revive() if unkept else self._rewind(undone, changed)
+        target = self.steps[len(self.steps) - count]
+        detail = self._timeline.back(count)
         self.position, self.iteration = target.index, target.iteration
         self._letters = {index: letter for index, letter in self._letters.items() if index < self.position}
         self._recording.event("back", to=len(self.steps))
         return self._stop("step", (), detail)
 
-    def _rewind(self, undone: Sequence[Step], changed: Set[str]) -> str:
-        detail = self._reseed({step.operator for step in undone if is_random(step.operator)})
-        self._put_back(changed)
-        return detail
-
-    def _reseed(self, random: Set[Operator]) -> str:
-        """Make random operators anew and draw as often as they had drawn, so that a seed gives the same again."""
-        seeded = {op for op in random if "seed" in op.device or "seed" in self.model.predict_net.device}
-        for op in sorted(seeded, key=lambda op: op.index):
-            self.workspace.restore([], [], [op.index])
-            for _ in range(sum(step.index == op.index for step in self.steps)):
-                self._run_unrecorded(op.index)
-            self._put_back(set(op.outputs))
-        unseeded = sorted(random - seeded, key=lambda op: op.index)
-        return "%s has no seed: it draws other numbers when it runs again" % unseeded[0] if unseeded else ""
-
-    def _run_unrecorded(self, index: int) -> None:
-        self.workspace.run({"first": index, "last": index + 1, "tick": 0, "record": None, "wraps": []}, lambda event: None)
-
     # -- blobs --------------------------------------------------------------------------------
 
     def feed(self, name: str, array: np.ndarray) -> None:
         """Give a blob a value now; before the first step it becomes the initial value (version 0)."""
-        self._known(name)
-        if not self.steps and self.history.version(name) == 0:
-            self._feed_initial(name, array)
-            return
-        self._keep_initial(name)
-        self.workspace.feed(name, array)
-        version = self.history.version(name) + 1
-        self._fed(name, version, self._recording.keep_value(name, version, array, len(self.steps)))
+        self._timeline.feed(name, array)
 
     def put(self, name: str, kept: Kept) -> None:
         """Give a blob the value of a file, such as a reference's, as its next version; nothing is copied."""
-        self._known(name)
-        self._keep_initial(name)
-        self._fed(name, self.history.version(name) + 1, kept)
-        self._put_back({name})
-
-    def _fed(self, name: str, version: int, kept: Kept) -> None:
-        self.history.keep(name, version, kept)
-        self.history.add_feed(name, version)
-        self._recording.event("feed", name=name, version=version)
-
-    def _keep_initial(self, name: str) -> None:
-        """Keep a copy of an initial value that is about to be replaced."""
-        if name in self.history.unkept_initial():
-            blob = self.workspace.fetch(name)
-            if blob.array is not None:
-                self.history.keep(name, 0, self._recording.keep_value(name, 0, blob.array, len(self.steps)))
+        self._timeline.put(name, kept)
 
     def fetch(self, name: str, version: Optional[int] = None) -> Blob:
         """A blob's value: the live one, or an older version from the capture."""
-        self._known(name, version)
-        live = self.history.version(name)
-        if version is None or version == live:
-            kept = self.history.kept.get(BlobVersion(name, live))
-            return self._read(name, kept) if kept and not self._alive() else self._protected(lambda: self.workspace.fetch(name))
-        kept = self.history.kept.get(BlobVersion(name, version))
-        if kept is None:
-            raise UsageError("the bytes of %s@%d were not kept" % (name, version), "kept: %s" % self._kept_versions(name))
-        return self._read(name, kept)
+        return self._timeline.fetch(name, version)
 
-    def _protected(self, fetch: Callable[[], Any]) -> Any:
-        try:
-            return fetch()
-        except WorkerDied as death:
-            self._revive()
-            raise C2StepError("%s; the worker was started again" % death.message, death.hint) from death
-
-    def _alive(self) -> bool:
-        return bool(getattr(self.workspace, "alive", True))
-
-    def _read(self, name: str, kept: Kept) -> Blob:
-        return read_blob(kept.file, name, kept.kind, kept.summary.scale, kept.summary.zero_point)
-
-    def _kept_versions(self, name: str) -> str:
-        found = [v for v in self.history.known(name) if BlobVersion(name, v) in self.history.kept]
-        return ", ".join("%s@%d" % (name, v) for v in found) or "none"
-
-    def _known(self, name: str, version: Optional[int] = None) -> None:
-        known = self.history.known(name)
-        if name not in set(self.model.predict_net.blobs()) | self.history.initial:
-            raise UsageError("there is no blob %s" % name, near(name, self.model.predict_net.blobs()))
-        if version is not None and version not in known:
-            raise UsageError("%s has no version %d yet" % (name, version),
-                             "it has %s" % (", ".join("%s@%d" % (name, v) for v in known) or "none yet"))
+    def summary(self, name: str, version: Optional[int] = None) -> BlobSummary:
+        """Shape, dtype and figures of a blob version."""
+        return self._timeline.summary(name, version)
 
     def version(self, name: str) -> int:
         """The live version of a blob."""
@@ -439,27 +357,12 @@ class Session:
         """The versions of a blob that exist so far."""
         return self.history.known(name)
 
-    def summary(self, name: str, version: Optional[int] = None) -> BlobSummary:
-        """Shape, dtype and figures of a blob version."""
-        self._known(name, version)
-        live = self.history.version(name)
-        known = self.history.summaries.get(BlobVersion(name, live if version is None else version))
-        if known is not None:
-            return known
-        if version is None or version == live:
-            found: BlobSummary = self._protected(lambda: self.workspace.summary(name))
-            return found
-        return self.fetch(name, version).summary()
-
     def blobs(self, pattern: str = "") -> List[Tuple[str, int, BlobSummary]]:
         """Name, live version and summary of every blob that has a value, in the net's order; `pattern` is a glob."""
         net = self.model.predict_net
         names = dict.fromkeys([d.name for d in self.model.inputs] + net.blobs() + sorted(self.history.initial))
-        wanted = [n for n in names if (not pattern or fnmatch.fnmatchcase(n, pattern)) and self._has_been(n)]
+        wanted = [n for n in names if (not pattern or fnmatch.fnmatchcase(n, pattern)) and self._timeline.has_been(n)]
         return [(name, self.history.version(name), self.summary(name)) for name in wanted]
-
-    def _has_been(self, name: str) -> bool:
-        return name in self.history.initial or self.history.version(name) > 0
 
     def save(self, name: str, path: str, version: Optional[int] = None) -> str:
         """Write a blob to a .npy file and return its path."""
@@ -473,7 +376,7 @@ class Session:
 
     def unfed(self) -> List[str]:
         """The inputs of predict_net that have no value."""
-        return [name for name in self.model.predict_net.free_inputs() if not self._has_been(name)]
+        return [name for name in self.model.predict_net.free_inputs() if not self._timeline.has_been(name)]
 
     # -- operators, breakpoints, wrappers -----------------------------------------------------
 
@@ -483,7 +386,7 @@ class Session:
 
     def describe(self, index: int) -> str:
         """An operator as text, and the ONNX node it came from."""
-        return str(self._protected(lambda: self.workspace.describe(index)))
+        return str(self._timeline.protected(lambda: self.workspace.describe(index)))
 
     def status(self, index: int) -> str:
         """One letter: "o" ok, "F" failed, "D" died, "S" skipped, "?" an output was not written, "." not run."""

@@ -1,4 +1,5 @@
 """The command line.  `main` finds the command, and maps every error of the user to an exit status."""
+
 import argparse
 import importlib
 import os
@@ -51,15 +52,21 @@ def _dispatch(words: List[str]) -> int:
     if name == "debug" and words[0] != "debug":
         _refuse_misspelt(words[0])
     module = importlib.import_module("." + name.replace("-", "_"), __name__)
-    parser = argparse.ArgumentParser("c2step " + name, description=module.__doc__, allow_abbrev=False,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        "c2step " + name,
+        description=module.__doc__,
+        allow_abbrev=False,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     module.add_arguments(parser)
     return int(module.run(parser.parse_args(rest)))
 
 
 def _refuse_misspelt(word: str) -> None:
     if not word.startswith("-") and not os.path.exists(word) and not os.path.splitext(word)[1]:
-        raise UsageError("%s is neither a command nor a file" % word, near(word, COMMANDS) or "c2step --help lists the commands")
+        raise UsageError(
+            "%s is neither a command nor a file" % word, near(word, COMMANDS) or "c2step --help lists the commands"
+        )
 
 
 def _help() -> str:

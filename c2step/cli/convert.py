@@ -1,7 +1,8 @@
 """Write init_net.pb and predict_net.pb, which stock Caffe2 in a bare script runs to the same result.
 
-  c2step convert model.onnx -o nets/ --text
+c2step convert model.onnx -o nets/ --text
 """
+
 import argparse
 import os
 
@@ -27,7 +28,9 @@ def run(options: argparse.Namespace) -> int:
     try:
         paths = {key: getattr(options, key) for key in ("model", "init_net", "predict_net")}
         spec = {key: os.path.abspath(path) for key, path in paths.items() if path}
-        found = workspace.open(dict(spec, **{"import": options.importing, "dims": parse_dims(options.dim), "partial": options.partial}))
+        found = workspace.open(
+            dict(spec, **{"import": options.importing, "dims": parse_dims(options.dim), "partial": options.partial})
+        )
         for note in found["notes"]:
             say("note: %s" % note)
         for path in workspace.convert(os.path.abspath(options.output), options.text):

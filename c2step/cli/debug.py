@@ -1,9 +1,10 @@
 """Step a model one operator at a time at a prompt; `help` there lists the commands.
 
-  c2step model.onnx --input x=photo.npy
-  c2step --init-net init_net.pb --predict-net predict_net.pb --input all.npz
-  c2step model.onnx --input all.npz -c "step 3; inspect conv1; compare conv1 reference.npy"
+c2step model.onnx --input x=photo.npy
+c2step --init-net init_net.pb --predict-net predict_net.pb --input all.npz
+c2step model.onnx --input all.npz -c "step 3; inspect conv1; compare conv1 reference.npy"
 """
+
 import argparse
 
 from ..errors import ExitStatus
@@ -21,9 +22,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_session(parser)
     group = parser.add_argument_group("prompt")
     group.add_argument("-c", dest="commands", metavar="COMMANDS", help="run these commands, separated by ; and end")
-    group.add_argument("-x", dest="file", metavar="FILE", help="run the commands of a file and end; - reads standard input")
+    group.add_argument(
+        "-x", dest="file", metavar="FILE", help="run the commands of a file and end; - reads standard input"
+    )
     group.add_argument("--keep", metavar="DIR", help="keep the session's capture in this directory")
-    group.add_argument("--max-bytes", type=parse_bytes, metavar="N", help="keep at most so many bytes of blobs (64k, 200M, 2G)")
+    group.add_argument(
+        "--max-bytes", type=parse_bytes, metavar="N", help="keep at most so many bytes of blobs (64k, 200M, 2G)"
+    )
 
 
 def run(options: argparse.Namespace) -> int:
@@ -50,4 +55,8 @@ def _run(session: Session, options: argparse.Namespace, environment: Environment
 def _banner(session: Session) -> str:
     versions = session.versions_of_runtime
     return "c2step: %s, %d operators, on Caffe2 of torch %s (Python %s); help lists the commands" % (
-        session.model.name, session.net_size, versions.get("torch"), versions.get("python"))
+        session.model.name,
+        session.net_size,
+        versions.get("torch"),
+        versions.get("python"),
+    )

@@ -5,6 +5,7 @@
 
 Whatever ends the run, the capture is complete up to the last operator that ran.
 """
+
 import argparse
 import re
 import shutil
@@ -19,8 +20,14 @@ from .options import add_session, bytes_text, opened, parse_bytes, say, warn_unf
 
 __all__ = ["add_arguments", "run"]
 
-_STATUS = {"end": ExitStatus.OK, "failed": ExitStatus.OPERATOR, "died": ExitStatus.DIED, "timeout": ExitStatus.DIED,
-           "interrupted": ExitStatus.INTERRUPTED, "full": ExitStatus.CAPTURE}
+_STATUS = {
+    "end": ExitStatus.OK,
+    "failed": ExitStatus.OPERATOR,
+    "died": ExitStatus.DIED,
+    "timeout": ExitStatus.DIED,
+    "interrupted": ExitStatus.INTERRUPTED,
+    "full": ExitStatus.CAPTURE,
+}
 # caffe2.proto TensorProto.DataType -> bytes of one element
 _SIZES = {1: 4, 2: 4, 3: 1, 5: 1, 6: 1, 7: 1, 8: 2, 9: 2, 10: 8, 12: 2, 13: 8}
 
@@ -29,11 +36,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `c2step dump`."""
     add_session(parser)
     group = parser.add_argument_group("capture")
-    group.add_argument("-o", "--output", required=True, metavar="DIR", help="the capture; new, empty, or one to replace")
-    group.add_argument("--type", action="append", default=[], metavar="T[,T]", help="keep the blobs of these operator types only")
+    group.add_argument(
+        "-o", "--output", required=True, metavar="DIR", help="the capture; new, empty, or one to replace"
+    )
+    group.add_argument(
+        "--type", action="append", default=[], metavar="T[,T]", help="keep the blobs of these operator types only"
+    )
     group.add_argument("--match", default="", metavar="REGEX", help="keep the blobs whose name matches only")
-    group.add_argument("--level", choices=("full", "stats"), default="full", help="stats keeps the summaries, not the values")
-    group.add_argument("--max-bytes", type=parse_bytes, metavar="N", help="stop before more than so many bytes are written (64k, 200M, 2G)")
+    group.add_argument(
+        "--level", choices=("full", "stats"), default="full", help="stats keeps the summaries, not the values"
+    )
+    group.add_argument(
+        "--max-bytes",
+        type=parse_bytes,
+        metavar="N",
+        help="stop before more than so many bytes are written (64k, 200M, 2G)",
+    )
 
 
 def run(options: argparse.Namespace) -> int:
@@ -68,7 +86,10 @@ def _check_types(session: Session, types: Tuple[str, ...]) -> None:
     known = {op.type for op in session.model.predict_net.operators}
     for name in types:
         if name not in known:
-            raise UsageError("--type %s: no operator has this type" % name, near(name, known) or "there are: %s" % ", ".join(sorted(known)))
+            raise UsageError(
+                "--type %s: no operator has this type" % name,
+                near(name, known) or "there are: %s" % ", ".join(sorted(known)),
+            )
 
 
 def _say_size(session: Session, keep: Keep) -> None:
@@ -79,7 +100,10 @@ def _say_size(session: Session, keep: Keep) -> None:
     if not known:
         return
     free = shutil.disk_usage(session.capture_directory).free
-    say("about %s to write (%d of %d blobs have inferred shapes); %s free" % (bytes_text(total), known, count, bytes_text(free)))
+    say(
+        "about %s to write (%d of %d blobs have inferred shapes); %s free"
+        % (bytes_text(total), known, count, bytes_text(free))
+    )
     if total > free:
         say("warning: that is more than is free; the run will stop cleanly when the disk is full")
 
@@ -122,17 +146,32 @@ class _Progress:
         self.bytes += sum(out.summary.nbytes for out in files)
         if self._tty and time.monotonic() - self._shown > 0.5:
             self._shown = time.monotonic()
-            print("\r%d of %d operators, %s" % (step.index + 1, self._size, bytes_text(self.bytes)), end="", file=sys.stderr)
+            print(
+                "\r%d of %d operators, %s" % (step.index + 1, self._size, bytes_text(self.bytes)),
+                end="",
+                file=sys.stderr,
+            )
 
 
 def _report(session: Session, progress: _Progress, reason: str) -> None:
-    print("%s%d of %d operators, %d blobs, %s in %s" % (
-        "\r" if sys.stderr.isatty() else "", progress.operators, session.net_size, progress.kept, bytes_text(progress.bytes), session.capture_directory))
+    print(
+        "%s%d of %d operators, %d blobs, %s in %s"
+        % (
+            "\r" if sys.stderr.isatty() else "",
+            progress.operators,
+            session.net_size,
+            progress.kept,
+            bytes_text(progress.bytes),
+            session.capture_directory,
+        )
+    )
 
 
 def _say_why(session: Session, stop: Stop) -> None:
     words: List[str] = {
-        "failed": ["%s failed: %s" % (stop.operator, stop.detail)], "died": [stop.detail], "timeout": [stop.detail],
+        "failed": ["%s failed: %s" % (stop.operator, stop.detail)],
+        "died": [stop.detail],
+        "timeout": [stop.detail],
         "interrupted": ["interrupted before %s" % stop.operator],
         "full": ["--max-bytes is reached at %s; the capture is complete up to the operator before" % stop.operator],
     }.get(stop.reason, [])

@@ -1,12 +1,12 @@
 """Options that several commands share, and the session that they describe."""
+
 import argparse
 import sys
-from typing import Any, Callable, Optional
+from typing import Optional
 
 from ..errors import UsageError
 from ..importer.inputs import Preprocess, parse_dims
 from ..launch import input_words, open_session
-from ..render import shape_text
 from ..stepper import Keep, Session
 
 __all__ = ["add_model", "add_session", "opened", "parse_bytes", "say", "warn_unfed"]
@@ -16,15 +16,29 @@ _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
 def add_model(parser: argparse.ArgumentParser) -> None:
     """The model, and how it is opened."""
-    parser.add_argument("model", nargs="?", metavar="MODEL", help=".onnx file, predict_net (.pb, .pbtxt), or a folder or zip holding a model")
+    parser.add_argument(
+        "model",
+        nargs="?",
+        metavar="MODEL",
+        help=".onnx file, predict_net (.pb, .pbtxt), or a folder or zip holding a model",
+    )
     group = parser.add_argument_group("model")
     group.add_argument("--init-net", metavar="FILE", help="init_net, .pb or .pbtxt")
     group.add_argument("--predict-net", metavar="FILE", help="predict_net, .pb or .pbtxt")
-    group.add_argument("--import", dest="importing", choices=("faithful", "repaired"), default="faithful",
-                       help="faithful (default): the nets that Caffe2's own backend gives; repaired: also rewrite what it gets wrong")
-    group.add_argument("--partial", action="store_true", help="leave out nodes that the backend refuses, instead of refusing the model")
+    group.add_argument(
+        "--import",
+        dest="importing",
+        choices=("faithful", "repaired"),
+        default="faithful",
+        help="faithful (default): the nets that Caffe2's own backend gives; repaired: also rewrite what it gets wrong",
+    )
+    group.add_argument(
+        "--partial", action="store_true", help="leave out nodes that the backend refuses, instead of refusing the model"
+    )
     group.add_argument("--dim", action="append", default=[], metavar="NAME=N", help="fix a symbolic dimension")
-    group.add_argument("--runtime", metavar="python:PATH", help="the interpreter with Caffe2 (default: this one, else the pinned one)")
+    group.add_argument(
+        "--runtime", metavar="python:PATH", help="the interpreter with Caffe2 (default: this one, else the pinned one)"
+    )
     group.add_argument("--timeout", type=float, metavar="SECONDS", help="stop an operator that takes longer")
 
 
@@ -32,22 +46,43 @@ def add_session(parser: argparse.ArgumentParser) -> None:
     """The model and its inputs."""
     add_model(parser)
     group = parser.add_argument_group("inputs")
-    group.add_argument("--input", action="append", default=[], metavar="[NAME=]FILE",
-                       help=".npy, .npz, ONNX TensorProto .pb or an image; FILE.npz feeds by names; may be repeated")
-    group.add_argument("--random-inputs", type=int, metavar="SEED", help="draw the inputs that are not given from declared shapes")
+    group.add_argument(
+        "--input",
+        action="append",
+        default=[],
+        metavar="[NAME=]FILE",
+        help=".npy, .npz, ONNX TensorProto .pb or an image; FILE.npz feeds by names; may be repeated",
+    )
+    group.add_argument(
+        "--random-inputs", type=int, metavar="SEED", help="draw the inputs that are not given from declared shapes"
+    )
     group.add_argument("--as-float32", action="store_true", help="cast float64 inputs to float32")
-    group.add_argument("--preprocess", type=Preprocess.parse, metavar="WORDS",
-                       help="how images become tensors: size=256,crop=224,RGB|BGR,NCHW|NHWC,scale=1/255,mean=R:G:B,std=R:G:B")
+    group.add_argument(
+        "--preprocess",
+        type=Preprocess.parse,
+        metavar="WORDS",
+        help="how images become tensors: size=256,crop=224,RGB|BGR,NCHW|NHWC,scale=1/255,mean=R:G:B,std=R:G:B",
+    )
 
 
 def opened(options: argparse.Namespace, keep: Optional[Keep] = None) -> Session:
     """Open the session that the options describe; what the importer changed and what is missing goes to stderr."""
     session = open_session(
-        options.model, input_words(getattr(options, "input", [])), options.init_net, options.predict_net,
-        options.runtime, importing=options.importing, dims=parse_dims(options.dim),
-        seed=getattr(options, "random_inputs", None), as_float32=getattr(options, "as_float32", False),
-        preprocess=getattr(options, "preprocess", None), partial=options.partial, timeout=options.timeout,
-        keep=keep, on_output=show_output)
+        options.model,
+        input_words(getattr(options, "input", [])),
+        options.init_net,
+        options.predict_net,
+        options.runtime,
+        importing=options.importing,
+        dims=parse_dims(options.dim),
+        seed=getattr(options, "random_inputs", None),
+        as_float32=getattr(options, "as_float32", False),
+        preprocess=getattr(options, "preprocess", None),
+        partial=options.partial,
+        timeout=options.timeout,
+        keep=keep,
+        on_output=show_output,
+    )
     for note in list(session.model.notes) + session.notes:
         say("note: %s" % note)
     return session
@@ -66,7 +101,10 @@ def warn_unfed(session: Session) -> None:
     for name in session.unfed():
         declared = next((d for d in session.model.inputs if d.name == name), None)
         hint = near(name, session.history.initial)
-        say("warning: input %s has no value%s" % (declared or name, "; " + hint if hint else "; feed it, or --input %s=FILE" % name))
+        say(
+            "warning: input %s has no value%s"
+            % (declared or name, "; " + hint if hint else "; feed it, or --input %s=FILE" % name)
+        )
 
 
 def say(text: str) -> None:

@@ -1,9 +1,10 @@
 """List a net's operators, or a capture's blobs, one line each, whole names, made for grep.
 
-  c2step show model.onnx
-  c2step show predict_net.pb --json
-  c2step show out/
+c2step show model.onnx
+c2step show predict_net.pb --json
+c2step show out/
 """
+
 import argparse
 import json
 import os
@@ -50,8 +51,13 @@ def _show_capture(capture: Capture, as_json: bool) -> None:
 
 def _blob_row(blob: StoredBlob, capture: Capture) -> List[str]:
     types = {row.get("index"): row.get("type", "") for row in capture.rows}
-    return ["-" if blob.index is None else str(blob.index), types.get(blob.index, ""),
-            blob_label(blob.name, blob.version), summary_line(blob.summary), blob.file or "-"]
+    return [
+        "-" if blob.index is None else str(blob.index),
+        types.get(blob.index, ""),
+        blob_label(blob.name, blob.version),
+        summary_line(blob.summary),
+        blob.file or "-",
+    ]
 
 
 def _nets(options: argparse.Namespace) -> Dict[str, Net]:
@@ -60,7 +66,13 @@ def _nets(options: argparse.Namespace) -> Dict[str, Net]:
         path = options.model
         if path and os.path.isfile(path) and sniff(path) in ("net", "text net"):
             return {os.path.basename(path): Net.from_json(workspace.read_net(path))}
-        spec = {"model": path, "init_net": options.init_net, "predict_net": options.predict_net, "import": options.importing, "partial": True}
+        spec = {
+            "model": path,
+            "init_net": options.init_net,
+            "predict_net": options.predict_net,
+            "import": options.importing,
+            "partial": True,
+        }
         found = workspace.open(spec)
         for note in found["notes"]:
             say("note: %s" % note)
@@ -83,5 +95,13 @@ def _show_nets(nets: Dict[str, Net], as_json: bool) -> None:
 def _operator_row(op: Operator) -> List[str]:
     def names(blobs: Any) -> str:
         return ",".join(map(quote, blobs)) or "-"
+
     arguments = " ".join(str(arg) for arg in op.arguments)
-    return [str(op.index), op.type, names(op.inputs), names(op.outputs), quote(op.node.label) if op.node else "-", arguments.replace("\n", "\\n")]
+    return [
+        str(op.index),
+        op.type,
+        names(op.inputs),
+        names(op.outputs),
+        quote(op.node.label) if op.node else "-",
+        arguments.replace("\n", "\\n"),
+    ]

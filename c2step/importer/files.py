@@ -4,6 +4,7 @@ No protobuf library is needed: the top-level fields of the three formats differ.
 ir_version as field 1 (a number) where NetDef has its name (a string).  A parser would take either
 for the other without complaint.
 """
+
 import os
 import tempfile
 import zipfile
@@ -26,7 +27,11 @@ class ModelFiles(NamedTuple):
 
     def paths(self) -> Dict[str, str]:
         """The files by their role."""
-        return {role: path for role, path in (("onnx", self.onnx), ("init_net", self.init_net), ("predict_net", self.predict_net)) if path}
+        return {
+            role: path
+            for role, path in (("onnx", self.onnx), ("init_net", self.init_net), ("predict_net", self.predict_net))
+            if path
+        }
 
 
 def _varint(data: bytes, at: int) -> Tuple[int, int]:
@@ -62,7 +67,7 @@ def wire_fields(data: bytes) -> Iterator[Tuple[int, int, bytes]]:
             raise ValueError("field 0")
         if at > len(data):
             raise EOFError
-        yield number, wire, bytes(view[start:min(at, start + 64)])
+        yield number, wire, bytes(view[start : min(at, start + 64)])
 
 
 def sniff(path: str) -> str:
@@ -88,8 +93,10 @@ def _sniff_binary(path: str, data: bytes) -> str:
         kind = _kind_of(seen)
         if kind == UNKNOWN:
             return UNKNOWN
-        raise ModelError("%s is cut short: its last field ends after the file does" % path,
-                         "copy the file again; %d bytes are here" % len(data)) from None
+        raise ModelError(
+            "%s is cut short: its last field ends after the file does" % path,
+            "copy the file again; %d bytes are here" % len(data),
+        ) from None
     except ValueError:
         return UNKNOWN
     return _kind_of(seen)
@@ -111,7 +118,19 @@ def _looks_like_text(data: bytes) -> bool:
         text = head.decode("utf-8", "ignore").lstrip()
     except UnicodeDecodeError:
         return False
-    words = ("name:", "op ", "op{", "op:", "type:", "external_input", "external_output", "device_option", "arg ", "arg{", "#")
+    words = (
+        "name:",
+        "op ",
+        "op{",
+        "op:",
+        "type:",
+        "external_input",
+        "external_output",
+        "device_option",
+        "arg ",
+        "arg{",
+        "#",
+    )
     return text.startswith(words)
 
 
@@ -136,8 +155,10 @@ def find_model(model: Optional[str], init_net: Optional[str], predict_net: Optio
         return ModelFiles(onnx=model)
     if kind in (NET, TEXT_NET):
         return _beside(model)
-    raise ModelError("%s is %s" % (model, _not_a_model(kind)),
-                     "an .onnx file, a Caffe2 predict_net (.pb, .pbtxt), or a folder or zip of them is wanted")
+    raise ModelError(
+        "%s is %s" % (model, _not_a_model(kind)),
+        "an .onnx file, a Caffe2 predict_net (.pb, .pbtxt), or a folder or zip of them is wanted",
+    )
 
 
 def _not_a_model(kind: str) -> str:
@@ -150,7 +171,9 @@ def _pair(init_net: Optional[str], predict_net: str) -> ModelFiles:
             continue
         kind = sniff(path)
         if kind == ONNX:
-            raise ModelError("%s %s is an ONNX model, not a Caffe2 net" % (role, path), "open it with: c2step %s" % path)
+            raise ModelError(
+                "%s %s is an ONNX model, not a Caffe2 net" % (role, path), "open it with: c2step %s" % path
+            )
         if kind not in (NET, TEXT_NET):
             raise ModelError("%s %s is %s" % (role, path, _not_a_model(kind)))
     return ModelFiles(init_net=init_net, predict_net=predict_net)
@@ -159,8 +182,9 @@ def _pair(init_net: Optional[str], predict_net: str) -> ModelFiles:
 def _beside(predict_net: str) -> ModelFiles:
     folder, name = os.path.split(predict_net)
     if "init" in name and "predict" not in name:
-        raise ModelError("%s looks like an init_net" % predict_net,
-                         "give both: --init-net %s --predict-net FILE" % predict_net)
+        raise ModelError(
+            "%s looks like an init_net" % predict_net, "give both: --init-net %s --predict-net FILE" % predict_net
+        )
     candidates = [name.replace("predict", "init", 1), name.replace("predict_net", "init_net", 1)]
     for other in candidates + [os.path.splitext(c)[0] + ext for c in candidates for ext in (".pb", ".pbtxt")]:
         path = os.path.join(folder, other)
@@ -184,9 +208,14 @@ def _folder(folder: str) -> ModelFiles:
     if len(named) == 1:
         return ModelFiles(onnx=named[0])
     if not named:
-        raise ModelError("%s holds no ONNX model and no predict_net" % folder, "it has: %s" % ", ".join(sorted(os.listdir(folder))[:12]))
-    raise ModelError("%s holds several models: %s" % (folder, ", ".join(os.path.basename(p) for p in named)),
-                     "name the one that is meant")
+        raise ModelError(
+            "%s holds no ONNX model and no predict_net" % folder,
+            "it has: %s" % ", ".join(sorted(os.listdir(folder))[:12]),
+        )
+    raise ModelError(
+        "%s holds several models: %s" % (folder, ", ".join(os.path.basename(p) for p in named)),
+        "name the one that is meant",
+    )
 
 
 def _nets_of_folder(paths: List[str]) -> Optional[ModelFiles]:
@@ -195,7 +224,7 @@ def _nets_of_folder(paths: List[str]) -> Optional[ModelFiles]:
         exact = [p for p in found if os.path.splitext(os.path.basename(p))[0] == word]
         ranked = exact or found
         binary = [p for p in ranked if p.endswith(".pb")]
-        return (binary or ranked or [None])[0]
+        return next(iter(binary or ranked), None)
 
     predict = pick("predict_net") or pick("predict")
     if predict is None:

@@ -3,6 +3,7 @@
 Front side: numpy only (Pillow for images).  Everything is said before the first step, with the names
 that would fit.
 """
+
 import os
 import re
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
@@ -62,7 +63,9 @@ class Preprocess(NamedTuple):
         values = pixels.astype(np.float64) * self.scale
         for name, numbers in (("mean", self.mean), ("std", self.std)):
             if numbers and len(numbers) not in (1, pixels.shape[2]):
-                raise InputError("--preprocess: %s has %d values, the image has %d channels" % (name, len(numbers), pixels.shape[2]))
+                raise InputError(
+                    "--preprocess: %s has %d values, the image has %d channels" % (name, len(numbers), pixels.shape[2])
+                )
         if self.mean:
             values = values - np.array(self.mean)
         if self.std:
@@ -72,9 +75,16 @@ class Preprocess(NamedTuple):
 
     def describe(self) -> str:
         """The same text that `parse` reads."""
-        words = ["size=%dx%d" % self.size if self.size else "", "crop=%dx%d" % self.crop if self.crop else "", self.order, self.layout,
-                 "scale=%r" % self.scale if self.scale != 1.0 else "", "mean=" + ":".join(map(repr, self.mean)) if self.mean else "",
-                 "std=" + ":".join(map(repr, self.std)) if self.std else "", "" if self.dtype == "float32" else self.dtype]
+        words = [
+            "size=%dx%d" % self.size if self.size else "",
+            "crop=%dx%d" % self.crop if self.crop else "",
+            self.order,
+            self.layout,
+            "scale=%r" % self.scale if self.scale != 1.0 else "",
+            "mean=" + ":".join(map(repr, self.mean)) if self.mean else "",
+            "std=" + ":".join(map(repr, self.std)) if self.std else "",
+            "" if self.dtype == "float32" else self.dtype,
+        ]
         return ",".join(word for word in words if word)
 
 
@@ -108,14 +118,22 @@ def _numbers(text: str) -> Tuple[float, ...]:
     return tuple(_number(part) for part in text.split(":"))
 
 
-_PARSERS: Dict[str, Callable[[str], Any]] = {"size": _pair, "crop": _pair, "scale": _number, "mean": _numbers, "std": _numbers}
+_PARSERS: Dict[str, Callable[[str], Any]] = {
+    "size": _pair,
+    "crop": _pair,
+    "scale": _number,
+    "mean": _numbers,
+    "std": _numbers,
+}
 
 
 def _read_image(path: str, size: Optional[Tuple[int, int]], crop: Optional[Tuple[int, int]], order: str) -> np.ndarray:
     try:
         from PIL import Image
     except ImportError:
-        raise InputError("reading the image %s needs Pillow" % path, "pip install pillow, or give a .npy file") from None
+        raise InputError(
+            "reading the image %s needs Pillow" % path, "pip install pillow, or give a .npy file"
+        ) from None
     try:
         with Image.open(path) as image:
             picture = image.convert("L" if order == "GRAY" else "RGB")
@@ -126,15 +144,18 @@ def _read_image(path: str, size: Optional[Tuple[int, int]], crop: Optional[Tuple
     if crop:
         left, top = (picture.width - crop[1]) // 2, (picture.height - crop[0]) // 2
         if left < 0 or top < 0:
-            raise InputError("--preprocess: crop %dx%d is larger than the image, %dx%d" % (crop + (picture.height, picture.width)))
+            raise InputError(
+                "--preprocess: crop %dx%d is larger than the image, %dx%d" % (crop + (picture.height, picture.width))
+            )
         picture = picture.crop((left, top, left + crop[1], top + crop[0]))
     pixels = np.asarray(picture)
     pixels = pixels[:, :, None] if pixels.ndim == 2 else pixels
     return pixels[:, :, ::-1] if order == "BGR" else pixels
 
 
-def read_inputs(words: Sequence[str], declared: Sequence[Declared], read_tensor: ReadTensor,
-                preprocess: Optional[Preprocess] = None) -> Fed:
+def read_inputs(
+    words: Sequence[str], declared: Sequence[Declared], read_tensor: ReadTensor, preprocess: Optional[Preprocess] = None
+) -> Fed:
     """Read `NAME=FILE` and `FILE.npz` words into arrays by input name."""
     fed = Fed({}, [], {})
     for word in words:
@@ -153,7 +174,10 @@ def _only_input(path: str, declared: Sequence[Declared], fed: Fed) -> str:
     left = [d.name for d in declared if d.name not in fed.arrays]
     if len(left) == 1:
         return left[0]
-    raise InputError("%s: which input is it for?" % path, "write NAME=%s, the inputs are: %s" % (path, ", ".join(d.name for d in declared) or "none"))
+    raise InputError(
+        "%s: which input is it for?" % path,
+        "write NAME=%s, the inputs are: %s" % (path, ", ".join(d.name for d in declared) or "none"),
+    )
 
 
 def _read_one(path: str, name: str, read_tensor: ReadTensor, preprocess: Optional[Preprocess], fed: Fed) -> np.ndarray:
@@ -186,8 +210,10 @@ def load_npy(path: str, name: str) -> np.ndarray:
     try:
         found = np.load(path, allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
-        raise InputError("%s: cannot read %s: %s" % (name, path, _first_line(error)),
-                         ".npy, .npz, an ONNX TensorProto .pb or an image is wanted") from error
+        raise InputError(
+            "%s: cannot read %s: %s" % (name, path, _first_line(error)),
+            ".npy, .npz, an ONNX TensorProto .pb or an image is wanted",
+        ) from error
     return np.asarray(found)
 
 
@@ -196,15 +222,18 @@ def _load_npz(path: str) -> Dict[str, np.ndarray]:
         with np.load(path, allow_pickle=False) as archive:
             return {key: archive[key] for key in archive.files}
     except Exception as error:  # zipfile, numpy and the operating system each raise their own
-        raise InputError("cannot read %s: %s" % (path, _first_line(error)), ".npz with one array for each input is wanted") from error
+        raise InputError(
+            "cannot read %s: %s" % (path, _first_line(error)), ".npz with one array for each input is wanted"
+        ) from error
 
 
 def _first_line(error: Exception) -> str:
     return (str(error).split("\n") or [""])[0] or type(error).__name__
 
 
-def check_inputs(fed: Fed, declared: Sequence[Declared], known: Sequence[str], as_float32: bool = False,
-                 declares: bool = True) -> Fed:
+def check_inputs(
+    fed: Fed, declared: Sequence[Declared], known: Sequence[str], as_float32: bool = False, declares: bool = True
+) -> Fed:
     """Compare what is fed with what is declared; `known` are blobs that may be fed besides.
 
     Casts float64 to float32 where that is declared or asked for, and puts bytes in native order,
@@ -222,7 +251,9 @@ def check_inputs(fed: Fed, declared: Sequence[Declared], known: Sequence[str], a
 def _fitting(name: str, array: np.ndarray, declared: Sequence[Declared]) -> str:
     fitting = [d.name for d in declared if _shape_fits(array.shape, d.shape)]
     words = near(name, [d.name for d in declared])
-    return words or "inputs that would fit: %s" % (", ".join(str(d) for d in declared if d.name in fitting) or ", ".join(map(str, declared)) or "none")
+    return words or "inputs that would fit: %s" % (
+        ", ".join(str(d) for d in declared if d.name in fitting) or ", ".join(map(str, declared)) or "none"
+    )
 
 
 def _shape_fits(shape: Tuple[int, ...], wanted: Optional[Tuple[Any, ...]]) -> bool:
@@ -231,13 +262,23 @@ def _shape_fits(shape: Tuple[int, ...], wanted: Optional[Tuple[Any, ...]]) -> bo
     return len(shape) == len(wanted) and all(not isinstance(w, int) or w < 0 or w == s for s, w in zip(shape, wanted))
 
 
-def _checked(name: str, array: np.ndarray, wanted: Optional[Declared], as_float32: bool,
-             declared: Sequence[Declared], notes: List[str]) -> np.ndarray:
+def _checked(
+    name: str,
+    array: np.ndarray,
+    wanted: Optional[Declared],
+    as_float32: bool,
+    declared: Sequence[Declared],
+    notes: List[str],
+) -> np.ndarray:
     if not array.dtype.isnative:
-        notes.append("input %s: %s was put in this machine's byte order; Caffe2 would misread it" % (name, array.dtype.str))
+        notes.append(
+            "input %s: %s was put in this machine's byte order; Caffe2 would misread it" % (name, array.dtype.str)
+        )
         array = array.astype(array.dtype.newbyteorder("="))
     if wanted is not None and not _shape_fits(array.shape, wanted.shape):
-        others = [d.name for d in declared if d.name != name and d.shape is not None and _shape_fits(array.shape, d.shape)]
+        others = [
+            d.name for d in declared if d.name != name and d.shape is not None and _shape_fits(array.shape, d.shape)
+        ]
         hint = "it would fit %s" % ", ".join(others) if others else _layout_hint(array.shape, wanted.shape)
         raise InputError("input %s has shape %s, declared is %s" % (name, list(array.shape), _list(wanted.shape)), hint)
     return _cast(name, array, wanted, as_float32, notes)
@@ -262,11 +303,15 @@ def _layout_hint(shape: Tuple[int, ...], wanted: Optional[Tuple[Any, ...]]) -> s
 def _cast(name: str, array: np.ndarray, wanted: Optional[Declared], as_float32: bool, notes: List[str]) -> np.ndarray:
     declared = wanted.dtype if wanted else None
     if array.dtype == np.float64 and (as_float32 or declared == "float32"):
-        notes.append("input %s: float64 was cast to float32, %s" % (name, "as declared" if declared == "float32" else "as asked"))
+        notes.append(
+            "input %s: float64 was cast to float32, %s" % (name, "as declared" if declared == "float32" else "as asked")
+        )
         return array.astype(np.float32)
     if declared and str(array.dtype) != declared and not (declared == "string" and array.dtype.kind in "OSU"):
-        raise InputError("input %s has dtype %s, declared is %s" % (name, array.dtype, declared),
-                         "convert it, for example array.astype(%r)" % declared)
+        raise InputError(
+            "input %s has dtype %s, declared is %s" % (name, array.dtype, declared),
+            "convert it, for example array.astype(%r)" % declared,
+        )
     if array.dtype == np.float64 and not declared:
         notes.append("input %s is float64; most Caffe2 operators take float32 only (--as-float32 casts)" % name)
     return array
@@ -283,19 +328,26 @@ def parse_dims(words: Sequence[str]) -> Dict[str, int]:
     return dims
 
 
-def random_inputs(seed: int, declared: Sequence[Declared], dims: Dict[str, int], have: Sequence[str]) -> Dict[str, np.ndarray]:
+def random_inputs(
+    seed: int, declared: Sequence[Declared], dims: Dict[str, int], have: Sequence[str]
+) -> Dict[str, np.ndarray]:
     """Values for the inputs that are not fed, from their declared shapes; the same for the same seed and name."""
     made = {}
     for wanted in declared:
         if wanted.name in have:
             continue
         if wanted.shape is None:
-            raise InputError("input %s declares no shape to fill at random" % wanted.name, "feed it: --input %s=FILE.npy" % wanted.name)
-        shape = [dims.get(d, d) if isinstance(d, str) else d for d in wanted.shape]
+            raise InputError(
+                "input %s declares no shape to fill at random" % wanted.name,
+                "feed it: --input %s=FILE.npy" % wanted.name,
+            )
+        shape: List[Any] = [dims.get(d, d) if isinstance(d, str) else d for d in wanted.shape]
         open_dims = [str(d) for d in shape if not isinstance(d, int) or d < 0]
         if open_dims:
-            raise InputError("input %s has open dimensions: %s" % (wanted.name, _list(wanted.shape)),
-                             " ".join("--dim %s=1" % d for d in open_dims))
+            raise InputError(
+                "input %s has open dimensions: %s" % (wanted.name, _list(wanted.shape)),
+                " ".join("--dim %s=1" % d for d in open_dims),
+            )
         made[wanted.name] = _draw(seed, wanted.name, shape, wanted.dtype or "float32")
     return made
 

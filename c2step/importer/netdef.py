@@ -1,4 +1,5 @@
 """Caffe2 nets from files, and as plain data.  Worker side only: needs Caffe2's protobuf classes."""
+
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from caffe2.proto import caffe2_pb2
@@ -47,8 +48,10 @@ def load_pair(files: ModelFiles) -> Pair:
     predict = load_net(files.predict_net)
     init = load_net(files.init_net) if files.init_net else caffe2_pb2.NetDef()
     if not predict.op:
-        raise ModelError("predict_net %s has no operators" % files.predict_net,
-                         "a cut or wrong file? c2step show %s lists what it has" % files.predict_net)
+        raise ModelError(
+            "predict_net %s has no operators" % files.predict_net,
+            "a cut or wrong file? c2step show %s lists what it has" % files.predict_net,
+        )
     _refuse_swapped(files, init, predict)
     notes = _drop_repeated(init, predict)
     notes += map_to_cpu(init, "init_net") + map_to_cpu(predict, "predict_net")
@@ -58,8 +61,11 @@ def load_pair(files: ModelFiles) -> Pair:
 def _refuse_swapped(files: ModelFiles, init: Any, predict: Any) -> None:
     only_fills = not any(op.input for op in predict.op)
     if files.init_net and only_fills and any(op.input for op in init.op):
-        raise ModelError("init_net and predict_net seem to be swapped: %s only fills blobs, %s computes"
-                         % (files.predict_net, files.init_net), "exchange --init-net and --predict-net")
+        raise ModelError(
+            "init_net and predict_net seem to be swapped: %s only fills blobs, %s computes"
+            % (files.predict_net, files.init_net),
+            "exchange --init-net and --predict-net",
+        )
 
 
 def _key(op: Any) -> bytes:
@@ -88,15 +94,24 @@ def _drop_repeated(init: Any, predict: Any) -> List[str]:
         return []
     del init.op[:]
     init.op.extend(kept)
-    return ["init_net repeats the network: its %d operators that predict_net also has were left out (%s)"
-            % (len(dropped), ", ".join(dropped[:6]) + (", ..." if len(dropped) > 6 else ""))]
+    return [
+        "init_net repeats the network: its %d operators that predict_net also has were left out (%s)"
+        % (len(dropped), ", ".join(dropped[:6]) + (", ..." if len(dropped) > 6 else ""))
+    ]
 
 
 def map_to_cpu(net: Any, role: str) -> List[str]:
     """Point every device option of a net, and of the nets inside it, at the CPU; the seed stays."""
     counts: Dict[str, int] = {}
     _map_devices(net, counts)
-    return ["%s: %s mapped to CPU" % (role, "; ".join("%s (%d times)" % item if item[1] > 1 else item[0] for item in counts.items()))] if counts else []
+    return (
+        [
+            "%s: %s mapped to CPU"
+            % (role, "; ".join("%s (%d times)" % item if item[1] > 1 else item[0] for item in counts.items()))
+        ]
+        if counts
+        else []
+    )
 
 
 def _map_devices(net: Any, counts: Dict[str, int]) -> None:
@@ -127,8 +142,11 @@ def _map_option(owner: Any) -> str:
 
 
 def _device_name(option: Any) -> str:
-    names = {v.number: v.name for v in caffe2_pb2.DESCRIPTOR.enum_types_by_name["DeviceTypeProto"].values} \
-        if "DeviceTypeProto" in caffe2_pb2.DESCRIPTOR.enum_types_by_name else {}
+    names = (
+        {v.number: v.name for v in caffe2_pb2.DESCRIPTOR.enum_types_by_name["DeviceTypeProto"].values}
+        if "DeviceTypeProto" in caffe2_pb2.DESCRIPTOR.enum_types_by_name
+        else {}
+    )
     return str(names.get(option.device_type, option.device_type)).replace("PROTO_", "")
 
 
@@ -142,7 +160,9 @@ def _declarations(init: Any, predict: Any) -> List[str]:
     written = {name for op in predict.op for name in op.output} | made | set(predict.external_input)
     unmade = [n for n in predict.external_output if n not in written]
     if unmade:
-        notes.append("external_output lists %s, which no operator writes: is the file cut short?" % ", ".join(map(repr, unmade)))
+        notes.append(
+            "external_output lists %s, which no operator writes: is the file cut short?" % ", ".join(map(repr, unmade))
+        )
     if not predict.external_output:
         notes.append("external_output is empty: is the file cut short?")
     return notes
@@ -153,10 +173,26 @@ def to_net(net: Any, node_of: Sequence[int] = (), nodes: Sequence[OnnxNode] = ()
     operators = []
     for index, op in enumerate(net.op):
         node = nodes[node_of[index]] if index < len(node_of) else None
-        operators.append(Operator(index, op.type, op.name, tuple(op.input), tuple(op.output),
-                                  tuple(_argument(arg) for arg in op.arg), op.engine, _device(op), node))
-    return Net(net.name, tuple(operators), tuple(dict.fromkeys(net.external_input)),
-               tuple(dict.fromkeys(net.external_output)), _device(net))
+        operators.append(
+            Operator(
+                index,
+                op.type,
+                op.name,
+                tuple(op.input),
+                tuple(op.output),
+                tuple(_argument(arg) for arg in op.arg),
+                op.engine,
+                _device(op),
+                node,
+            )
+        )
+    return Net(
+        net.name,
+        tuple(operators),
+        tuple(dict.fromkeys(net.external_input)),
+        tuple(dict.fromkeys(net.external_output)),
+        _device(net),
+    )
 
 
 def _device(owner: Any) -> str:

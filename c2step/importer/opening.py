@@ -3,8 +3,10 @@
 Worker side only.  The nets stay Caffe2's own protobuf objects here; `Opened.to_json` is what the
 front sees.
 """
+
 import hashlib
 import os
+import warnings
 from dataclasses import dataclass, field
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
@@ -47,12 +49,16 @@ class Opened:
         """What the front needs to know, as plain JSON."""
         paths = self.files.paths()
         return {
-            "kind": "onnx" if self.files.onnx else "nets", "files": paths,
+            "kind": "onnx" if self.files.onnx else "nets",
+            "files": paths,
             "sha256": {os.path.basename(path): _sha256(path) for path in paths.values()},
             "init_net": netdef.to_net(self.init_net, self.init_node_of, self.nodes).to_json(),
             "predict_net": netdef.to_net(self.predict_net, self.node_of, self.nodes).to_json(),
-            "inputs": [list(d) for d in self.inputs], "outputs": [list(d) for d in self.outputs],
-            "notes": self.notes, "findings": self.findings, "refused": self.refused,
+            "inputs": [list(d) for d in self.inputs],
+            "outputs": [list(d) for d in self.outputs],
+            "notes": self.notes,
+            "findings": self.findings,
+            "refused": self.refused,
         }
 
 
@@ -78,11 +84,20 @@ class Loaded(NamedTuple):
 
             inputs, outputs = backend.declared(self.onnx_model)
             known = [tensor.name for tensor in self.onnx_model.graph.initializer]
-            return {"kind": "onnx", "inputs": [list(d) for d in inputs], "outputs": [list(d) for d in outputs], "known": known}
+            return {
+                "kind": "onnx",
+                "inputs": [list(d) for d in inputs],
+                "outputs": [list(d) for d in outputs],
+                "known": known,
+            }
         assert self.pair
         known = netdef.to_net(self.pair.predict_net).blobs()
-        return {"kind": "nets", "inputs": [list(d) for d in netdef.inputs_of(self.pair)], "known": known,
-                "outputs": [[name, None, None] for name in self.pair.predict_net.external_output]}
+        return {
+            "kind": "nets",
+            "inputs": [list(d) for d in netdef.inputs_of(self.pair)],
+            "known": known,
+            "outputs": [[name, None, None] for name in self.pair.predict_net.external_output],
+        }
 
 
 def load_model(spec: Dict[str, Any]) -> Loaded:
@@ -101,7 +116,9 @@ def open_model(loaded: Loaded, spec: Dict[str, Any], on_node: Callable[[int, str
     `on_node(index, label)` is called before each ONNX node is converted.
     """
     if loaded.pair is None:
-        return _open_onnx(loaded, spec, on_node)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the backend's own use of old numpy names, of no use to anyone here
+            return _open_onnx(loaded, spec, on_node)
     return _open_pair(loaded.files, loaded.pair)
 
 
@@ -121,23 +138,38 @@ def _open_onnx(loaded: Loaded, spec: Dict[str, Any], on_node: Callable[[int, str
     if spec.get("import", "faithful") == "repaired":
         model, applied = _repaired(model, shapes)
         notes += ["repaired %s: %s" % (a.node, a.message) for a in applied]
-    converted = backend.convert(model, on_node=lambda index, node: on_node(index, "%s %s" % (node.op_type, node.label)),
-                                input_shapes=shapes or None, strict=not spec.get("partial"))
+    converted = backend.convert(
+        model,
+        on_node=lambda index, node: on_node(index, "%s %s" % (node.op_type, node.label)),
+        input_shapes=shapes or None,
+        strict=not spec.get("partial"),
+    )
     init = caffe2_pb2.NetDef(name=(converted.predict.name or "net").replace("_predict", "") + "_init")
     init.op.extend(converted.init_ops)
     inputs, outputs = backend.declared(model)
     if not converted.predict.op:
         raise ModelError("%s has no nodes that become operators" % files.onnx, "its graph is empty")
-    return Opened(files, init, converted.predict, list(inputs), list(outputs), notes + list(converted.notes),
-                  findings, [vars(r) if not hasattr(r, "_asdict") else r._asdict() for r in converted.refused],
-                  list(converted.nodes), list(converted.node_of), list(converted.init_node_of), model,
-                  lambda: backend.initializers(model))
+    return Opened(
+        files,
+        init,
+        converted.predict,
+        list(inputs),
+        list(outputs),
+        notes + list(converted.notes),
+        findings,
+        [vars(r) if not hasattr(r, "_asdict") else r._asdict() for r in converted.refused],
+        list(converted.nodes),
+        list(converted.node_of),
+        list(converted.init_node_of),
+        model,
+        lambda: backend.initializers(model),
+    )
 
 
 def _repaired(model: Any, shapes: Dict[str, Sequence[int]]) -> Tuple[Any, List[Any]]:
-    from . import repairs
+    from .repairs import repair
 
-    model, applied = repairs.repair(model, shapes)
+    model, applied = repair(model, shapes)
     return model, list(applied)
 
 
@@ -146,12 +178,12 @@ def _input_shapes(backend: Any, model: Any, spec: Dict[str, Any]) -> Dict[str, S
     fed: Dict[str, Sequence[int]] = dict(spec.get("input_shapes") or {})
     dims: Dict[str, int] = spec.get("dims") or {}
     inputs, _ = backend.declared(model)
-    shapes = {}
+    shapes: Dict[str, Sequence[int]] = {}
     for name, _, shape in inputs:
         if name in fed:
             shapes[name] = list(fed[name])
         elif shape is not None:
-            filled = [dims.get(d, d) if isinstance(d, str) else d for d in shape]
+            filled: List[Any] = [dims.get(d, d) if isinstance(d, str) else d for d in shape]
             if all(isinstance(d, int) and d >= 0 for d in filled):
                 shapes[name] = filled
     return shapes

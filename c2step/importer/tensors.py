@@ -1,4 +1,5 @@
 """Read an ONNX TensorProto file.  Worker side only."""
+
 from typing import Tuple
 
 import numpy as np

@@ -1,4 +1,5 @@
 """Write init_net and predict_net so that stock Caffe2 in a bare script runs them.  Worker side only."""
+
 import os
 from typing import Any, List
 
@@ -27,7 +28,9 @@ def write_nets(opened: Opened, directory: str, text: bool = False) -> List[str]:
         for name, net in (("init_net", init), ("predict_net", predict)):
             paths.append(_write(os.path.join(directory, name + ".pb"), net.SerializeToString()))
             if text:
-                paths.append(_write(os.path.join(directory, name + ".pbtxt"), text_format.MessageToString(net).encode("utf-8")))
+                paths.append(
+                    _write(os.path.join(directory, name + ".pbtxt"), text_format.MessageToString(net).encode("utf-8"))
+                )
     except OSError as error:
         raise disk_error(error, directory) from error
     return paths

@@ -4,6 +4,7 @@
 user of caffe2.python.workspace) and in a worker process that may die (`process.ProcessWorkspace`).
 Values cross it as plain JSON, blobs as arrays or as files of a capture.
 """
+
 from typing import Any, Callable, Dict, List, Optional, Sequence
 
 import numpy as np

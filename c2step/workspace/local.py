@@ -4,6 +4,8 @@ Every operator lives in a net of its own, created when it first runs and then ru
 keeps its state (seeded random numbers, counters) from run to run exactly as inside `RunNet`, and
 the net-level device option is given to it by CreateNet itself.
 """
+
+import contextlib
 import os
 import re
 import sys
@@ -22,10 +24,23 @@ from ..importer.opening import Loaded, Opened, load_model, open_model
 from . import StepEvent, Workspace, reader
 from .status import CONVERT, FEED, FETCH, IDLE, INIT, RUN, Status
 
-__all__ = ["LocalWorkspace", "reason_of"]
+__all__ = ["LocalWorkspace", "quiet", "reason_of"]
 
 C: Any = workspace.C
 _ENFORCE = re.compile(r"^\[enforce fail at ([^\]]+)\]\s*")
+
+
+def quiet() -> None:
+    """Let Caffe2 log errors only; for a process of our own.
+
+    GlobalInit would also set one thread where a bare script has all, and matrix products then differ
+    in their last bits, so it is told the number that is set.
+    """
+    import torch
+
+    threads = torch.get_num_threads()
+    flags = ["--caffe2_log_level=3", "--caffe2_omp_num_threads=%d" % threads, "--caffe2_mkl_num_threads=%d" % threads]
+    core.GlobalInit(["c2step"] + flags)
 
 
 def reason_of(error: BaseException) -> str:
@@ -43,7 +58,6 @@ class LocalWorkspace(Workspace):
     """A Caffe2 workspace of its own in this process; the current one of the caller stays as it is."""
 
     def __init__(self, status: Optional[Status] = None) -> None:
-        core.GlobalInit(["c2step", "--caffe2_log_level=3"])
         self._status = status or Status()
         self._name = "c2step-%d-%d" % (os.getpid(), id(self))
         self._loaded: Optional[Loaded] = None
@@ -56,14 +70,16 @@ class LocalWorkspace(Workspace):
         """Versions of what runs the operators."""
         import torch
 
-        found = {"python": "%d.%d.%d" % sys.version_info[:3], "torch": str(torch.__version__),
-                 "numpy": np.__version__, "executable": sys.executable,
-                 "operators": len(workspace.RegisteredOperators())}
+        found = {
+            "python": "%d.%d.%d" % sys.version_info[:3],
+            "torch": str(torch.__version__),
+            "numpy": np.__version__,
+            "executable": sys.executable,
+            "operators": len(workspace.RegisteredOperators()),
+        }
         for name in ("onnx", "onnxruntime"):
-            try:
+            with contextlib.suppress(ImportError):
                 found[name] = __import__(name).__version__
-            except ImportError:
-                pass
         return found
 
     def declare(self, spec: Dict[str, Any]) -> Dict[str, Any]:
@@ -115,8 +131,10 @@ class LocalWorkspace(Workspace):
             C.run_net_once(net.SerializeToString())
         except RuntimeError as error:
             label = ' "%s"' % op.output[0] if op.output else ""
-            raise OperatorError("init_net operator %d %s%s: %s" % (index, op.type, label, reason_of(error)),
-                                "predict_net is not run on missing weights; mend init_net") from error
+            raise OperatorError(
+                "init_net operator %d %s%s: %s" % (index, op.type, label, reason_of(error)),
+                "predict_net is not run on missing weights; mend init_net",
+            ) from error
 
     @staticmethod
     def _alone(op: Any, net: Any, name: str) -> Any:
@@ -138,8 +156,10 @@ class LocalWorkspace(Workspace):
             try:
                 reader.feed(name, array, kind)
             except RuntimeError as error:
-                raise InputError("cannot feed %s with dtype %s: %s" % (name, array.dtype, reason_of(error)),
-                                 "Caffe2 takes float16 to float64, int8 to int64, uint8, uint16 and bool") from error
+                raise InputError(
+                    "cannot feed %s with dtype %s: %s" % (name, array.dtype, reason_of(error)),
+                    "Caffe2 takes float16 to float64, int8 to int64, uint8, uint16 and bool",
+                ) from error
             blob = reader.read(name)
             if kind == TENSOR and (blob.array is None or blob.array.tobytes() != reader.native(array).tobytes()):
                 raise InputError("feeding %s changed its value (dtype %s)" % (name, array.dtype))
@@ -241,7 +261,11 @@ class LocalWorkspace(Workspace):
             return text
         from ..importer import backend
 
-        return "%s\nfrom ONNX node %d:\n%s" % (text, node_of[index], backend.describe_node(opened.onnx_model, node_of[index]))
+        return "%s\nfrom ONNX node %d:\n%s" % (
+            text,
+            node_of[index],
+            backend.describe_node(opened.onnx_model, node_of[index]),
+        )
 
     def infer_shapes(self) -> Dict[str, Any]:
         """Shapes and dtypes that Caffe2 infers for predict_net from the blobs in the workspace."""
@@ -260,7 +284,14 @@ class LocalWorkspace(Workspace):
             self._forget(reset)
             for value in values:
                 self._status.enter(FEED, -1, value["name"])
-                blob = read_blob(value["file"], value["name"], value["kind"], value.get("scale"), value.get("zero_point"), mapped=True)
+                blob = read_blob(
+                    value["file"],
+                    value["name"],
+                    value["kind"],
+                    value.get("scale"),
+                    value.get("zero_point"),
+                    mapped=True,
+                )
                 assert blob.array is not None
                 reader.feed(blob.name, np.asarray(blob.array), blob.kind, blob.scale, blob.zero_point)
             self._status.enter(IDLE)
@@ -271,7 +302,11 @@ class LocalWorkspace(Workspace):
         if hasattr(C, "reset_blob"):
             C.reset_blob(name)
             return
-        users = [i for i in self._created if name in self._model().predict_net.op[i].input or name in self._model().predict_net.op[i].output]
+        users = [
+            i
+            for i in self._created
+            if name in self._model().predict_net.op[i].input or name in self._model().predict_net.op[i].output
+        ]
         self._forget(users)  # they hold a pointer to the blob that goes away
         C.Workspace.current.remove_blob(name)
 
@@ -402,5 +437,11 @@ class _Recorder:
 
 def _row(blob: Blob) -> Dict[str, Any]:
     summary = summarize(blob)
-    return {"name": blob.name, "kind": blob.kind, "dtype": summary.dtype, "shape": list(summary.shape),
-            "file": None, "summary": summary.to_json()}
+    return {
+        "name": blob.name,
+        "kind": blob.kind,
+        "dtype": summary.dtype,
+        "shape": list(summary.shape),
+        "file": None,
+        "summary": summary.to_json(),
+    }

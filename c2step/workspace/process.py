@@ -4,6 +4,8 @@ The worker may die at any request.  The front then says which operator it was at
 status page) and with which signal; `restart` gives a new worker, and the session puts it where the
 dead one stood.
 """
+
+import contextlib
 import json
 import os
 import selectors
@@ -23,7 +25,7 @@ from ..capture import read_blob, write_blob
 from ..errors import C2StepError, RuntimeMissing, WorkerDied, WorkerTimeout
 from . import StepEvent, Workspace
 from .runtime import Runtime
-from .status import CONVERT, FETCH, INIT, RUN, Doing, Status
+from .status import CONVERT, FETCH, IDLE, INIT, RUN, Doing, Status
 
 __all__ = ["ProcessWorkspace"]
 
@@ -47,8 +49,9 @@ class ProcessWorkspace(Workspace):
     any other request), None for no limit.
     """
 
-    def __init__(self, runtime: Runtime, on_output: Callable[[str], None] = lambda text: None,
-                 timeout: Optional[float] = None) -> None:
+    def __init__(
+        self, runtime: Runtime, on_output: Callable[[str], None] = lambda text: None, timeout: Optional[float] = None
+    ) -> None:
         self.runtime = runtime
         self.timeout = timeout
         self._on_output = on_output
@@ -68,15 +71,22 @@ class ProcessWorkspace(Workspace):
         return self._process.pid if self._process else None
 
     def _start(self) -> "subprocess.Popen[bytes]":
-        boot = _BOOT.format(init=os.path.join(_PACKAGE, "__init__.py"), package=_PACKAGE,
-                            status=os.path.join(self.scratch, "status"))
+        boot = _BOOT.format(
+            init=os.path.join(_PACKAGE, "__init__.py"), package=_PACKAGE, status=os.path.join(self.scratch, "status")
+        )
         self._killed, self._pending, self._printed = "", b"", b""
         environment = dict(os.environ, PYTHONUNBUFFERED="1")
         environment.pop("PYTHONPATH", None)
         try:
             self._process = subprocess.Popen(
-                self.runtime.command(["-c", boot]), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE, bufsize=0, start_new_session=True, env=environment)
+                self.runtime.command(["-c", boot]),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                bufsize=0,
+                start_new_session=True,
+                env=environment,
+            )
         except OSError as error:
             raise RuntimeMissing("cannot start %s: %s" % (self.runtime, error.strerror or error)) from error
         assert self._process.stdout and self._process.stderr
@@ -96,23 +106,26 @@ class ProcessWorkspace(Workspace):
             raise self._death(do) from None
         return self._wait(process, do, on_event)
 
-    def _wait(self, process: "subprocess.Popen[bytes]", do: str,
-              on_event: Optional[Callable[[StepEvent], None]]) -> Any:
+    def _wait(
+        self, process: "subprocess.Popen[bytes]", do: str, on_event: Optional[Callable[[StepEvent], None]]
+    ) -> Any:
         with _CtrlC(lambda again: self.kill() if again or do != "run" else self.interrupt()):
             return self._until_reply(process, do, on_event)
 
-    def _until_reply(self, process: "subprocess.Popen[bytes]", do: str,
-                     on_event: Optional[Callable[[StepEvent], None]]) -> Any:
+    def _until_reply(
+        self, process: "subprocess.Popen[bytes]", do: str, on_event: Optional[Callable[[StepEvent], None]]
+    ) -> Any:
         with selectors.DefaultSelector() as selector:
             for stream in (process.stdout, process.stderr):
                 assert stream
                 selector.register(stream, selectors.EVENT_READ)
+            limit = self._limit(do)
             moved = time.monotonic()
             while True:
                 ready = [key.fileobj for key, _ in selector.select(self._patience())]
                 if ready:
                     moved = time.monotonic()
-                elif self.timeout and time.monotonic() - moved > self.timeout:
+                elif limit and time.monotonic() - moved > limit:
                     self._kill("timeout")
                 if process.stderr in ready:
                     self._drain()
@@ -122,11 +135,16 @@ class ProcessWorkspace(Workspace):
                         self._drain()
                         return _result(message)
 
+    def _limit(self, do: str) -> Optional[float]:
+        """The limit is one operator's; what runs none, such as reading a model, has half a minute more."""
+        return self.timeout and self.timeout + (0.0 if do in ("run", "init") else 30.0)
+
     def _patience(self) -> Optional[float]:
         return min(self.timeout, 0.2) if self.timeout else None
 
-    def _receive(self, process: "subprocess.Popen[bytes]", do: str,
-                 on_event: Optional[Callable[[StepEvent], None]]) -> Optional[Dict[str, Any]]:
+    def _receive(
+        self, process: "subprocess.Popen[bytes]", do: str, on_event: Optional[Callable[[StepEvent], None]]
+    ) -> Optional[Dict[str, Any]]:
         """Read what is there: hand out events, return a reply, raise at the end of the stream."""
         assert process.stdout
         data = process.stdout.read(1 << 20)
@@ -157,17 +175,19 @@ class ProcessWorkspace(Workspace):
         assert process
         self._drain()
         code = process.wait()
-        self._process = None
+        self._let_go()
         doing = self._status.doing()
         name = _signal_name(code)
+        index = doing.position if doing.position >= 0 else None
         if self._killed == "timeout":
-            return WorkerTimeout("%s took longer than %g s and was stopped" % (_named(doing), self.timeout or 0),
-                                 "--timeout SECONDS changes the limit", name, doing.verb, _index(doing))
+            words = "%s took longer than %g s and was stopped" % (_named(doing), self.timeout or 0)
+            return WorkerTimeout(words, "--timeout SECONDS changes the limit", name, index)
         if self._killed:
-            return WorkerDied("%s was stopped by %s" % (_named(doing), self._killed), "", name, doing.verb, _index(doing))
+            return WorkerDied("%s was stopped by %s" % (_named(doing), self._killed), "", name, index, by_user=True)
         if do == "versions":
             raise _no_start(self.runtime, name, self._printed.decode("utf-8", "replace"))
-        return WorkerDied("%s ended its process with %s" % (_named(doing), name), "", name, doing.verb, _index(doing))
+        words = "%s ended its process with %s" % (_named(doing), name)
+        return WorkerDied(words, "", name, index, idle=doing.phase == IDLE)
 
     def doing(self) -> Doing:
         """What the worker is at; for progress."""
@@ -184,27 +204,32 @@ class ProcessWorkspace(Workspace):
     def _kill(self, why: str) -> None:
         if self._process:
             self._killed = why
-            try:
+            with contextlib.suppress(ProcessLookupError):
                 os.kill(self._process.pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
 
     @property
     def alive(self) -> bool:
         """Whether a worker is running."""
         return self._process is not None and self._process.poll() is None
 
+    def _let_go(self) -> None:
+        process, self._process = self._process, None
+        if process:
+            for stream in (process.stdin, process.stdout, process.stderr):
+                assert stream
+                with contextlib.suppress(OSError):
+                    stream.close()
+
     def close(self) -> None:
         """End the worker and take the scratch folder away."""
-        if self._process:
-            assert self._process.stdin
+        process = self._process
+        self._let_go()
+        if process:
             try:
-                self._process.stdin.close()
-                self._process.wait(2)
-            except (OSError, subprocess.TimeoutExpired):
-                self._process.kill()
-                self._process.wait()
-            self._process = None
+                process.wait(2)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
         shutil.rmtree(self.scratch, ignore_errors=True)
 
     # -- the verbs ----------------------------------------------------------------------------
@@ -349,14 +374,16 @@ def _signal_name(code: int) -> str:
 
 def _named(doing: Doing) -> str:
     if doing.phase == CONVERT:
-        return "converting ONNX node %d %s" % (doing.index, doing.label) if doing.index >= 0 else "converting the model"
-    if doing.index >= 0 and doing.phase in (INIT, RUN, FETCH):
-        return {INIT: "init_net operator %d", RUN: "operator %d", FETCH: "fetching the outputs of operator %d"}[doing.phase] % doing.index
+        return (
+            "converting ONNX node %d %s" % (doing.position, doing.label)
+            if doing.position >= 0
+            else "converting the model"
+        )
+    if doing.position >= 0 and doing.phase in (INIT, RUN, FETCH):
+        return {INIT: "init_net operator %d", RUN: "operator %d", FETCH: "fetching the outputs of operator %d"}[
+            doing.phase
+        ] % doing.position
     return "%s %s" % (doing.verb, doing.label) if doing.label else "the worker"
-
-
-def _index(doing: Doing) -> Optional[int]:
-    return doing.index if doing.index >= 0 else None
 
 
 def _no_start(runtime: Runtime, signal_name: str, printed: str) -> RuntimeMissing:
@@ -365,7 +392,5 @@ def _no_start(runtime: Runtime, signal_name: str, printed: str) -> RuntimeMissin
 
 
 def _remove(path: str) -> None:
-    try:
+    with contextlib.suppress(OSError):
         os.remove(path)
-    except OSError:
-        pass

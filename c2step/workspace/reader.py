@@ -4,6 +4,7 @@
 TypeError for Int8; a tensor whose shape overflowed ends the process when it is copied.  So the kind
 and the shape are looked at before any value is.
 """
+
 import re
 from typing import Any, Dict, List, Optional, Tuple
 
@@ -31,7 +32,11 @@ def read(name: str, view: bool = False) -> Blob:
         return _read_other(name)
     shape = tuple(handle.tensor().shape)
     if impossible(shape):
-        return Blob(name, UNREADABLE, text="shape %s, which no memory can hold; reading it ends the process with SIGSEGV" % (shape,))
+        return Blob(
+            name,
+            UNREADABLE,
+            text="shape %s, which no memory can hold; reading it ends the process with SIGSEGV" % (shape,),
+        )
     return _read_tensor(name, handle, view)
 
 
@@ -93,9 +98,10 @@ def _read_int8(name: str) -> Blob:
     quantised = proto.qtensor
     dims = tuple(quantised.dims)
     if quantised.data_type == caffe2_pb2.TensorProto.INT32 or not quantised.is_signed and quantised.precision > 8:
-        array = np.array(quantised.data, dtype=np.int32).reshape(dims)
+        dtype: Any = np.int32
     else:
-        array = np.array(quantised.data, dtype=np.uint8).reshape(dims)
+        dtype = np.uint8
+    array: np.ndarray = np.array(quantised.data, dtype=dtype).reshape(dims)
     return Blob(name, INT8, array, float(quantised.scale), int(quantised.bias))
 
 
@@ -104,8 +110,13 @@ def peek(name: str) -> Dict[str, Any]:
     blob = read(name, view=True)
     array = blob.array
     dtype = "" if array is None else "string" if blob.kind == STRING else str(array.dtype)
-    return {"name": name, "kind": blob.kind, "dtype": dtype,
-            "shape": [int(d) for d in array.shape] if array is not None else [], "text": blob.text}
+    return {
+        "name": name,
+        "kind": blob.kind,
+        "dtype": dtype,
+        "shape": [int(d) for d in array.shape] if array is not None else [],
+        "text": blob.text,
+    }
 
 
 def names() -> List[str]:
@@ -113,8 +124,9 @@ def names() -> List[str]:
     return list(C.blobs())
 
 
-def feed(name: str, array: np.ndarray, kind: str = TENSOR, scale: Optional[float] = None,
-         zero_point: Optional[int] = None) -> None:
+def feed(
+    name: str, array: np.ndarray, kind: str = TENSOR, scale: Optional[float] = None, zero_point: Optional[int] = None
+) -> None:
     """Feed a value in the byte order and layout that Caffe2 wants, into storage of its own."""
     if hasattr(C, "reset_blob") and C.has_blob(name):
         C.reset_blob(name)  # else the bytes would go into storage that another blob may share

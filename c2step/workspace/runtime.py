@@ -3,6 +3,7 @@
 `python:PATH` names one.  Without a name it is this interpreter if it has Caffe2, else the pinned
 environment that set-up made (`.venv` beside the package, or the one in C2STEP_RUNTIME).
 """
+
 import importlib.util
 import os
 import sys
@@ -13,9 +14,11 @@ from ..errors import RuntimeMissing
 __all__ = ["Runtime", "find_runtime", "has_caffe2"]
 
 _ENVIRONMENT = "C2STEP_RUNTIME"
-_NONE = ("no interpreter with Caffe2 was found",
-         "run ./scripts/demo once to make one, or name one: --runtime python:/path/to/python "
-         "(Python 3.7 to 3.9 with torch 1.0.0 to 1.10.2)")
+_NONE = (
+    "no interpreter with Caffe2 was found",
+    "run ./scripts/demo once to make one, or name one: --runtime python:/path/to/python "
+    "(Python 3.7 to 3.9 with torch 1.0.0 to 1.10.2)",
+)
 
 
 class Runtime(NamedTuple):
@@ -31,7 +34,9 @@ class Runtime(NamedTuple):
     @property
     def hint(self) -> str:
         """What to do where it does not work."""
-        return "it needs Python 3.7 to 3.9 with torch 1.0.0 to 1.10.2, numpy below 1.24, protobuf 3.20, onnx, future and six"
+        return (
+            "it needs Python 3.7 to 3.9 with torch 1.0.0 to 1.10.2, numpy below 1.24, protobuf 3.20, onnx, future, six"
+        )
 
     def __str__(self) -> str:
         return self.name

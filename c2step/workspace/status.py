@@ -3,6 +3,7 @@
 The worker writes there what it is doing before it does it, so that the front can name the operator
 when the worker has died; the front writes there that a run should stop before its next operator.
 """
+
 import mmap
 import os
 import struct
@@ -18,10 +19,10 @@ _SIZE = 4096
 
 
 class Doing(NamedTuple):
-    """What the worker was at: a verb, the operator's or node's index (-1: none), a label."""
+    """What the worker was at: a verb, the operator's or node's position (-1: none), a label."""
 
     phase: int
-    index: int
+    position: int
     done: int
     label: str
 
@@ -53,7 +54,7 @@ class Status:
         if label or phase == CONVERT:
             data = label.encode("utf-8", "replace")[:1024]
             struct.pack_into("<H", self._map, _LABEL_AT, len(data))
-            self._map[_LABEL_AT + 2:_LABEL_AT + 2 + len(data)] = data
+            self._map[_LABEL_AT + 2 : _LABEL_AT + 2 + len(data)] = data
 
     def finished(self) -> None:
         """Count one operator as done."""
@@ -65,7 +66,7 @@ class Status:
         label = ""
         if phase == CONVERT or index < 0:
             size = struct.unpack_from("<H", self._map, _LABEL_AT)[0]
-            label = self._map[_LABEL_AT + 2:_LABEL_AT + 2 + size].decode("utf-8", "replace")
+            label = self._map[_LABEL_AT + 2 : _LABEL_AT + 2 + size].decode("utf-8", "replace")
         return Doing(phase, index, done, label)
 
     def ask_stop(self, stop: bool = True) -> None:

@@ -4,6 +4,8 @@ Standard library, numpy, onnx and Caffe2 only; runs on Python 3.7 and up.  One r
 any number of event lines and one reply line out, all JSON, on pipes that nothing else can write to:
 file descriptors 0 and 1 are taken away first, so what Caffe2 or user code prints goes to 2.
 """
+
+import contextlib
 import ctypes
 import json
 import os
@@ -15,7 +17,7 @@ from typing import Any, Callable, Dict
 from ..blob import Blob
 from ..capture import write_blob
 from ..errors import C2StepError, ConversionError
-from .status import Status
+from .status import IDLE, Status
 
 __all__ = ["main"]
 
@@ -36,10 +38,8 @@ def main(status_path: str) -> None:
 
 
 def _die_with_parent() -> None:
-    try:
+    with contextlib.suppress(AttributeError, OSError):
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG; Linux only
-    except (AttributeError, OSError):
-        pass
 
 
 class _Server:
@@ -58,11 +58,24 @@ class _Server:
             if isinstance(error, ConversionError):
                 reply["error"]["nodes"] = error.nodes
         except ImportError as error:
-            reply = {"error": {"kind": "RuntimeMissing", "message": "%s has no usable Caffe2: %s" % (sys.executable, error), "hint": ""}}
+            reply = {
+                "error": {
+                    "kind": "RuntimeMissing",
+                    "message": "%s has no usable Caffe2: %s" % (sys.executable, error),
+                    "hint": "",
+                }
+            }
         except MemoryError:
-            reply = {"error": {"kind": "C2StepError", "message": "out of memory in the worker", "hint": "fewer or smaller blobs at a time"}}
+            reply = {
+                "error": {
+                    "kind": "C2StepError",
+                    "message": "out of memory in the worker",
+                    "hint": "fewer or smaller blobs at a time",
+                }
+            }
         except Exception:
             reply = {"bug": traceback.format_exc()}
+        self._status.enter(IDLE)
         self._send(reply)
 
     def _method(self, name: str) -> Callable[..., Any]:
@@ -79,8 +92,9 @@ class _Server:
 
     def _caffe2(self) -> Any:
         if self._workspace is None:
-            from .local import LocalWorkspace
+            from .local import LocalWorkspace, quiet
 
+            quiet()
             self._workspace = LocalWorkspace(self._status)
         return self._workspace
 
@@ -112,8 +126,13 @@ class _Server:
         blob: Blob = self._caffe2().fetch(name)
         if blob.array is not None:
             write_blob(file, blob)
-        return {"kind": blob.kind, "scale": blob.scale, "zero_point": blob.zero_point, "text": blob.text,
-                "file": blob.array is not None}
+        return {
+            "kind": blob.kind,
+            "scale": blob.scale,
+            "zero_point": blob.zero_point,
+            "text": blob.text,
+            "file": blob.array is not None,
+        }
 
     def do_summary(self, name: str) -> Any:
         return self._caffe2().summary(name).to_json()

@@ -1,0 +1,214 @@
+"""Keeps a workspace at one point of what has run: forward, back, and again after the worker died.
+
+A blob version that an operator overwrote is put back from the capture, never computed again; only
+what could not be kept (a mutex, a counter, blobs past the limit on bytes) is made by running again.
+"""
+
+from typing import Any, Callable, Dict, List, Optional, Sequence, Set
+
+import numpy as np
+
+from .blob import MISSING, UNINITIALISED, Blob, BlobSummary
+from .capture import read_blob
+from .errors import C2StepError, UsageError, WorkerDied, near
+from .history import History, Kept, Step
+from .model import Model
+from .net import BlobVersion, Operator, is_random, is_stateful
+from .recording import Recording
+from .workspace import Workspace
+
+__all__ = ["Timeline"]
+
+
+class Timeline:
+    """A workspace, and the history that says which value each of its blobs must have."""
+
+    def __init__(self, workspace: Workspace, spec: Dict[str, Any], recording: Recording) -> None:
+        self.workspace = workspace
+        self.recording = recording
+        self.history = History()
+        self.inputs: Dict[str, np.ndarray] = {}
+        self.model = Model.from_json(workspace.open(spec))
+        self._spec = spec
+
+    @property
+    def steps(self) -> List[Step]:
+        """Everything that has run, oldest first."""
+        return self.history.steps
+
+    def begin(self, inputs: Dict[str, np.ndarray]) -> None:
+        """Run init_net, forget what has run, and feed the inputs."""
+        self.workspace.init()
+        self.history = History()
+        blobs = self.workspace.peek()
+        self.history.initial = {row["name"] for row in blobs if row["kind"] not in (MISSING, UNINITIALISED)}
+        for name, array in inputs.items():
+            self.feed_initial(name, array)
+
+    def feed_initial(self, name: str, array: np.ndarray) -> None:
+        """Feed version 0 of a blob."""
+        self.workspace.feed(name, array)
+        self.inputs[name] = array
+        self.history.initial.add(name)
+        self.history.forget(name, 0)
+
+    # -- coming back --------------------------------------------------------------------------
+
+    def revive(self) -> str:
+        """Put a new worker where the dead one stood; returns what must be said about it."""
+        self.workspace.open(self._spec)
+        self.workspace.init()
+        for name, array in self.inputs.items():
+            self.workspace.feed(name, array)
+        live = {name for name, version in self.history.versions.items() if version}
+        lost = [name for name in live if not self._is_kept(name)]
+        note = self._replay(lost) if lost else ""
+        self.put_back(live)
+        if not lost:
+            self._reseed({step.operator for step in self.steps if is_random(step.operator)})
+        return note
+
+    def _is_kept(self, name: str) -> bool:
+        live = BlobVersion(name, self.history.version(name))
+        if live in self.history.kept:
+            return True
+        summary = self.history.summaries.get(live)
+        return summary is not None and summary.kind in (UNINITIALISED, MISSING)
+
+    def _replay(self, lost: Sequence[str]) -> str:
+        """Run what has run again, for blobs of which no copy could be kept."""
+        for count, step in enumerate(self.steps):
+            fed = [BlobVersion(name, version) for at, name, version in self.history.feeds if at == count]
+            self._restore([version for version in fed if version in self.history.kept], [])
+            self._run_unrecorded(step.index)
+        note = "; %d blobs were made again by running %d operators" % (len(lost), len(self.steps))
+        chances = [op for op in {step.operator for step in self.steps} if is_random(op) or is_stateful(op)]
+        if chances:
+            note += ", not exact where they depend on %s" % ", ".join(str(op) for op in chances[:3])
+        return note
+
+    def put_back(self, names: Set[str]) -> None:
+        """Make the workspace hold the live version of each blob."""
+        live = [BlobVersion(name, self.history.version(name)) for name in sorted(names)]
+        kept = [version for version in live if version in self.history.kept]
+        self._restore(kept, [v.name for v in live if v not in self.history.kept and not self.history.exists(v.name)])
+
+    def _restore(self, versions: Sequence[BlobVersion], remove: Sequence[str]) -> None:
+        if versions or remove:
+            self.workspace.restore([_value(v.name, self.history.kept[v]) for v in versions], remove, [])
+
+    def protected(self, look: Callable[[], Any]) -> Any:
+        """Look at something; if that ends the worker, a new one stands in its place and C2StepError is raised."""
+        try:
+            return look()
+        except WorkerDied as death:
+            self.revive()
+            if death.idle:
+                return look()
+            raise C2StepError("%s; the worker was started again" % death.message, death.hint) from death
+
+    # -- going back ---------------------------------------------------------------------------
+
+    def back(self, count: int) -> str:
+        """Undo the last `count` steps; returns what must be said about it."""
+        undone = self.steps[len(self.steps) - count :]
+        before = dict(self.history.versions)
+        changed = self.history.undo(count)
+        live = [BlobVersion(name, self.history.version(name)) for name in changed]
+        lost = [v for v in live if v.version != before.get(v.name) and self.history.exists(v.name)]
+        if all(version in self.history.kept for version in lost):
+            return self._rewind(undone, changed)
+        return self.revive()
+
+    def _rewind(self, undone: Sequence[Step], changed: Set[str]) -> str:
+        detail = self._reseed({step.operator for step in undone if is_random(step.operator)})
+        self.put_back(changed)
+        return detail
+
+    def _reseed(self, random: Set[Operator]) -> str:
+        """Make random operators anew and draw as often as they had drawn, so that a seed gives the same again."""
+        seeded = {op for op in random if "seed" in op.device or "seed" in self.model.predict_net.device}
+        for op in sorted(seeded, key=lambda op: op.index):
+            self.workspace.restore([], [], [op.index])
+            for _ in range(sum(step.index == op.index for step in self.steps)):
+                self._run_unrecorded(op.index)
+            self.put_back(set(op.outputs))
+        unseeded = sorted(random - seeded, key=lambda op: op.index)
+        return "%s has no seed: it draws other numbers when it runs again" % unseeded[0] if unseeded else ""
+
+    def _run_unrecorded(self, index: int) -> None:
+        request: Dict[str, Any] = {"first": index, "last": index + 1, "tick": 0, "record": None, "wraps": []}
+        self.workspace.run(request, lambda event: None)
+
+    # -- blobs --------------------------------------------------------------------------------
+
+    def feed(self, name: str, array: np.ndarray) -> None:
+        """Give a blob a value now; before the first step it becomes version 0, afterwards the next version."""
+        self.known(name)
+        if not self.steps and self.history.version(name) == 0:
+            self.feed_initial(name, array)
+            return
+        self._keep_initial(name)
+        self.workspace.feed(name, array)
+        version = self.history.version(name) + 1
+        self._fed(name, version, self.recording.keep_value(name, version, array, len(self.steps)))
+
+    def put(self, name: str, kept: Kept) -> None:
+        """Give a blob the value of a file, such as a reference's, as its next version; nothing is copied."""
+        self.known(name)
+        self._keep_initial(name)
+        self._fed(name, self.history.version(name) + 1, kept)
+        self.put_back({name})
+
+    def _fed(self, name: str, version: int, kept: Kept) -> None:
+        self.history.keep(name, version, kept)
+        self.history.add_feed(name, version)
+        self.recording.event("feed", name=name, version=version)
+
+    def _keep_initial(self, name: str) -> None:
+        """Keep a copy of an initial value that is about to be replaced."""
+        if name in self.history.unkept_initial():
+            blob = self.workspace.fetch(name)
+            if blob.array is not None:
+                self.history.keep(name, 0, self.recording.keep_value(name, 0, blob.array, len(self.steps)))
+
+    def known(self, name: str, version: Optional[int] = None) -> None:
+        """UsageError where the net has no such blob, or the blob no such version."""
+        names = self.model.predict_net.blobs()
+        if name not in self.history.initial and name not in names:
+            raise UsageError("there is no blob %s" % name, near(name, names))
+        known = self.history.known(name)
+        if version is not None and version not in known:
+            has = ", ".join("%s@%d" % (name, v) for v in known) or "none yet"
+            raise UsageError("%s has no version %d yet" % (name, version), "it has %s" % has)
+
+    def fetch(self, name: str, version: Optional[int] = None) -> Blob:
+        """A blob's value: the live one, or an older version from the capture."""
+        self.known(name, version)
+        if version is None or version == self.history.version(name):
+            found: Blob = self.protected(lambda: self.workspace.fetch(name))
+            return found
+        kept = self.history.kept.get(BlobVersion(name, version))
+        if kept is None:
+            others = [v for v in self.history.known(name) if BlobVersion(name, v) in self.history.kept]
+            hint = "kept: %s" % (", ".join("%s@%d" % (name, v) for v in others) or "none")
+            raise UsageError("the bytes of %s@%d were not kept" % (name, version), hint)
+        return read_blob(kept.file, name, kept.kind, kept.summary.scale, kept.summary.zero_point)
+
+    def summary(self, name: str, version: Optional[int] = None) -> BlobSummary:
+        """Shape, dtype and figures of a blob version."""
+        self.known(name, version)
+        live = self.history.version(name)
+        found = self.history.summaries.get(BlobVersion(name, live if version is None else version))
+        if found is None and version in (None, live):
+            found = self.protected(lambda: self.workspace.summary(name))
+        return found or self.fetch(name, version).summary()
+
+    def has_been(self, name: str) -> bool:
+        """Whether the blob was fed, made by init_net or written by a step."""
+        return name in self.history.initial or self.history.version(name) > 0
+
+
+def _value(name: str, kept: Kept) -> Dict[str, Any]:
+    scale, zero_point = kept.summary.scale, kept.summary.zero_point
+    return {"name": name, "kind": kept.kind, "file": kept.file, "scale": scale, "zero_point": zero_point}

@@ -1,0 +1,273 @@
+"""The session outlives the operator: deaths, time limits, wrong values, names that break files."""
+
+import json
+import os
+import shutil
+import signal
+import threading
+import time
+
+import numpy as np
+import pytest
+
+import c2step
+from c2step.errors import InputError, ModelError, OperatorError, WorkerDied
+
+
+def case(shared, name):
+    return os.path.join(shared, "cases", name)
+
+
+def opened(shared, name, **options):
+    folder = case(shared, name)
+    return c2step.open(folder, [os.path.join(folder, "inputs.npz")], **options)
+
+
+def test_a_constant_that_kills_the_converter_is_rewritten_and_said(shared):
+    folder = case(shared, "24_constant_value_float_segv")
+    with opened(shared, "24_constant_value_float_segv") as session:
+        assert any("SIGSEGV" in note and "Constant" in note for note in session.model.notes)
+        assert session.cont().reason == "end"
+        with open(os.path.join(folder, "ref_names.json")) as file:
+            names = json.load(file)
+        values = np.load(os.path.join(folder, "ref.npz"))
+        for name, key in zip(names, values.files):
+            np.testing.assert_allclose(session.fetch(name).array, values[key], rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("name", "index", "kind", "signal_name", "kept"),
+    [
+        ("25_int_div_by_zero_sigfpe", 1, "Div", "SIGFPE", "s"),
+        ("30_scatter_assign_oob_segv", 1, "ScatterAssign", "SIGSEGV", "t"),
+    ],
+)
+def test_an_operator_that_kills_its_process(shared, name, index, kind, signal_name, kept):
+    with opened(shared, name) as session:
+        session.step()
+        before = session.fetch(kept).array
+        stop = session.cont()
+        assert (stop.reason, stop.position, session.status(index)) == ("died", index, "D")
+        assert signal_name in stop.detail and kind in stop.detail and "operator %d" % index in stop.detail
+        np.testing.assert_array_equal(session.fetch(kept).array, before)
+        assert session.skip().position == index + 1 and session.status(index) == "S"
+        assert session.back().position == 0
+        assert session.step().reason == "step"
+        np.testing.assert_array_equal(session.fetch(kept).array, before)
+
+
+def test_an_output_that_cannot_be_fetched(shared):
+    with opened(shared, "27_maxpool_stride0_fetch_segv") as session:
+        stop = session.cont()
+        assert (stop.reason, stop.position) == ("failed", 1)
+        assert "SIGSEGV" in stop.detail and "-2147483648" in stop.detail
+        np.testing.assert_array_equal(session.fetch("r").array, np.maximum(session.fetch("x").array, 0))
+
+
+def test_a_failed_operator_leaves_the_older_value_and_says_so(shared):
+    with opened(shared, "50_failed_op_keeps_old_value") as session:
+        stop = session.cont()
+        assert (stop.reason, stop.position, session.status(1)) == ("failed", 1, "F")
+        assert "input channels does not match" in stop.detail and "y@1 is still the older value" in stop.detail
+        assert session.version("y") == 1 and session.fetch("y").array.tolist() == [7, 7, 7]
+        assert session.steps[-1].index == 0
+
+
+def test_big_endian_input_is_read_right(shared):
+    folder = case(shared, "51_big_endian_feed")
+    with opened(shared, "51_big_endian_feed") as session:
+        assert any("byte order" in note for note in session.notes)
+        session.cont()
+        np.testing.assert_array_equal(session.fetch("x").array, np.load(os.path.join(folder, "inputs.npz"))["x"])
+
+
+def test_a_float64_input_is_named_and_can_be_cast(shared):
+    with opened(shared, "52_wrong_feed_dtype") as session:
+        assert any("data is float64" in note for note in session.notes)
+        assert "data is float64" in session.cont().detail
+    with opened(shared, "52_wrong_feed_dtype", as_float32=True) as session:
+        assert session.cont().reason == "end"
+
+
+def test_a_declared_input_of_another_shape_or_name_is_refused(models):
+    model = os.path.join(models, "digits_cnn", "model.onnx")
+    with open(model, "rb"), np.load(os.path.join(models, "digits_cnn", "input.npz")) as archive:
+        (name, array), *_ = archive.items()
+    with pytest.raises(InputError, match="shape"):
+        c2step.open(model, {name: array[:, :, :-1]})
+    with pytest.raises(InputError, match="NHWC"):
+        c2step.open(model, {name: np.zeros((1, 8, 8, 1), np.float32)})
+    with pytest.raises(InputError, match="no input"):
+        c2step.open(model, {name + "s": array})
+    with pytest.raises(InputError, match="dtype"):
+        c2step.open(model, {name: array.astype(np.int32)})
+
+
+def test_a_net_for_cuda_runs_here_and_says_what_was_mapped(shared):
+    with opened(shared, "53_net_level_device_lost") as session:
+        assert any("CPU" in note for note in session.model.notes)
+        assert session.cont().reason == "end"
+        np.testing.assert_array_equal(session.fetch("y").array, -np.maximum(session.fetch("x").array, 0))
+
+
+def test_an_undeclared_input_is_said_and_can_be_fed(shared):
+    with opened(shared, "56_external_input_incomplete") as session:
+        assert any("data" in note for note in session.model.notes)
+        assert session.cont().reason == "end"
+
+
+def test_an_input_without_a_value(shared):
+    with opened(shared, "57_missing_input_value") as session:
+        assert session.unfed() == ["bias_typo"]
+        stop = session.cont()
+        assert (stop.reason, stop.position) == ("failed", 1) and "bias_typo" in stop.detail
+        session.feed("bias_typo", np.array([1, 2], np.float32))
+        assert session.cont().reason == "end"
+        np.testing.assert_array_equal(session.fetch("y").array, session.fetch("r").array + np.array([1, 2], np.float32))
+
+
+def test_an_onnx_file_as_a_net_and_a_cut_net(shared, tmp_path):
+    folder = case(shared, "58_onnx_file_as_netdef")
+    with pytest.raises(ModelError, match="ONNX"):
+        c2step.open(predict_net=os.path.join(folder, "predict_net.pb"))
+    with c2step.open(predict_net=os.path.join(folder, "cut.pb")) as session:
+        assert any("cut short" in note for note in session.model.notes)
+    with open(os.path.join(case(shared, "45_inplace_chain"), "predict_net.pb"), "rb") as file:
+        whole = file.read()
+    for size in (len(whole) - 1, 20):
+        cut = tmp_path / "cut.pb"
+        cut.write_bytes(whole[:size])
+        with pytest.raises(ModelError, match="cut short"):
+            c2step.open(predict_net=str(cut))
+    (tmp_path / "empty.pb").write_bytes(b"")
+    with pytest.raises(ModelError, match="empty"):
+        c2step.open(predict_net=str(tmp_path / "empty.pb"))
+    with pytest.raises(ModelError, match="swapped"):
+        swapped = case(shared, "45_inplace_chain")
+        c2step.open(init_net=swapped + "/predict_net.pb", predict_net=swapped + "/init_net.pb")
+
+
+def test_an_operator_without_its_database_can_be_skipped(shared):
+    with opened(shared, "59_lmdb_op_unavailable") as session:
+        stop = session.cont()
+        assert (stop.reason, stop.position) == ("failed", 0) and "lmdb" in stop.detail
+        session.skip(2)
+        assert session.status(0) == session.status(1) == "S" and session.version("data") == 0
+        session.feed("data", np.ones((2, 1, 5, 5), np.float32))
+        assert session.step().reason == "step" and session.steps[0].index == 2
+
+
+def test_init_net_that_fails_is_named(shared):
+    folder = case(shared, "32_given_fill_count_mismatch")
+    with pytest.raises(OperatorError, match="init_net operator 0 GivenTensorFill.*16 vs 3"):
+        c2step.open(folder)
+
+
+def test_external_data_from_any_folder(shared, tmp_path, monkeypatch):
+    folder = case(shared, "65_external_data_weights")
+    monkeypatch.chdir(tmp_path)
+    with opened(shared, "65_external_data_weights") as session:
+        session.cont()
+        weights = np.fromfile(os.path.join(folder, "weights.bin"), np.float32)
+        x = session.fetch("x").array
+        expected = np.maximum(x @ weights[: x.shape[1] * 8].reshape(x.shape[1], 8), 0)
+        np.testing.assert_allclose(session.fetch("y").array, expected, rtol=1e-5, atol=1e-6)
+    shutil.copy(os.path.join(folder, "model.onnx"), str(tmp_path))
+    with pytest.raises(ModelError, match="weights.bin"):
+        c2step.open(str(tmp_path / "model.onnx"))
+
+
+def slow_net(folder, operators=400, size=700):
+    """A net that takes a few seconds: a chain of matrix products."""
+    from caffe2.proto import caffe2_pb2
+    from caffe2.python import core
+
+    net = caffe2_pb2.NetDef(name="slow", external_input=["m0"], external_output=["m%d" % operators])
+    for i in range(operators):
+        net.op.add().CopyFrom(core.CreateOperator("MatMul", ["m%d" % i, "m0"], ["m%d" % (i + 1)]))
+    path = os.path.join(str(folder), "predict_net.pb")
+    with open(path, "wb") as file:
+        file.write(net.SerializeToString())
+    return path, {"m0": (np.eye(size) * 0.999).astype(np.float32)}
+
+
+def test_interrupt_stops_between_operators(tmp_path):
+    path, inputs = slow_net(tmp_path)
+    with c2step.open(inputs=inputs, predict_net=path) as session:
+        session.on_step = lambda step: session.interrupt() if step.index == 5 else None
+        stop = session.cont()
+        assert stop.reason == "interrupted" and 6 <= stop.position < 400
+        assert len(session.steps) == stop.position
+        assert session.step().reason == "step"
+
+
+def test_a_worker_killed_from_outside_loses_nothing(tmp_path):
+    path, inputs = slow_net(tmp_path, operators=60)
+    with c2step.open(inputs=inputs, predict_net=path) as session:
+        session.on_step = lambda step: os.kill(session.workspace.pid, signal.SIGKILL) if step.index == 9 else None
+        stop = session.cont()
+        assert stop.reason == "died" and "SIGKILL" in stop.detail
+        done = len(session.steps)
+        assert done >= 10 and stop.position == done
+        session.on_step = lambda step: None
+        assert [row["status"] for row in read_journal(session)] == ["ok"] * done + ["died"]
+        assert session.cont().reason == "end"
+        expected = np.linalg.matrix_power(inputs["m0"].astype(np.float64), 61)
+        np.testing.assert_allclose(session.fetch("m60").array, expected, rtol=1e-3, atol=1e-6)
+
+
+def read_journal(session):
+    with open(os.path.join(session.capture_directory, "journal.jsonl")) as file:
+        return [json.loads(line) for line in file]
+
+
+def test_a_worker_that_ended_while_idle_comes_back_unnoticed(models):
+    with c2step.open(os.path.join(models, "digits_cnn", "model.onnx"), [models + "/digits_cnn/input.npz"]) as session:
+        session.step(3)
+        before = session.fetch("relu1").array
+        os.kill(session.workspace.pid, signal.SIGKILL)
+        time.sleep(0.1)
+        np.testing.assert_array_equal(session.fetch("relu1").array, before)
+        os.kill(session.workspace.pid, signal.SIGKILL)
+        time.sleep(0.1)
+        assert session.cont().reason == "end"
+
+
+def test_an_operator_over_its_time_limit_is_stopped(tmp_path):
+    path, inputs = slow_net(tmp_path, operators=3, size=4000)
+    with c2step.open(inputs=inputs, predict_net=path, timeout=0.3) as session:
+        stop = session.step()
+        assert (stop.reason, stop.position) == ("timeout", 0) and "0.3 s" in stop.detail
+
+
+def test_a_second_ctrl_c_stops_the_operator_itself(tmp_path):
+    path, inputs = slow_net(tmp_path, operators=2, size=5000)
+    with c2step.open(inputs=inputs, predict_net=path) as session:
+        main = threading.main_thread().ident
+        assert main
+        for delay in (0.5, 0.8):
+            threading.Timer(delay, signal.pthread_kill, (main, signal.SIGINT)).start()
+        stop = session.cont()
+        assert (stop.reason, stop.position) == ("interrupted", 0) and "Ctrl-C" in stop.detail
+
+
+def test_a_runtime_without_caffe2_is_named(front_only, models):
+    with pytest.raises(c2step.C2StepError, match="Caffe2|does not start"):
+        c2step.open(os.path.join(models, "digits_cnn", "model.onnx"), runtime="python:" + front_only)
+
+
+def test_a_worker_that_dies_in_conversion_names_the_node(models, monkeypatch):
+    from c2step.workspace.process import ProcessWorkspace
+    from c2step.workspace.runtime import find_runtime
+
+    workspace = ProcessWorkspace(find_runtime())
+    try:
+        workspace.versions()
+        status = workspace._status
+        status.enter(1, 3, "Constant bad")
+        os.kill(workspace.pid, signal.SIGSEGV)
+        time.sleep(0.1)
+        with pytest.raises(WorkerDied, match="converting ONNX node 3 Constant bad ended its process with SIGSEGV"):
+            workspace.peek()
+    finally:
+        workspace.close()
