@@ -108,6 +108,21 @@ def test_native_nets_know_digits_and_give_what_is_expected(models):
     np.testing.assert_allclose(run_native(models, load(home, "input.npz")["data"]), expected, rtol=1e-5, atol=2e-6)
 
 
+@pytest.mark.filterwarnings("ignore")
+def test_ceil_mode_goes_wrong_on_caffe2_without_an_error(models):
+    """Through Caffe2's own backend alone, the weights listed as inputs as it wants them."""
+    from caffe2.python.onnx.backend import Caffe2Backend
+
+    model = onnx.load(os.path.join(models, "digits_ceil", "model.onnx"))
+    for weight in model.graph.initializer:
+        model.graph.input.append(onnx.helper.make_tensor_value_info(weight.name, weight.data_type, weight.dims))
+    images, labels = held_out(models)
+    answers = Caffe2Backend.prepare(model).run([images])[0].argmax(1)
+    assert 0.6 < np.mean(answers == labels) < 0.7
+    assert answers[:4].tolist() == [2, 3, 6, 5]  # the demo says that the third digit, a 4, is taken for a 6
+    assert labels[:4].tolist() == [2, 3, 4, 5]
+
+
 def test_native_nets_write_in_place(models):
     with open(os.path.join(models, "digits_native", "predict_net.pb"), "rb") as stream:
         net = caffe2_pb2.NetDef.FromString(stream.read())
