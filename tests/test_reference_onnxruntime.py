@@ -308,6 +308,17 @@ def run_measured(script, path, x, folder):
     return json.loads(done.stdout.splitlines()[-1])["done"]["peak"]
 
 
+def test_large_weights_give_the_bits_of_the_whole_graph(make, tmp_path):
+    random = np.random.RandomState(0)
+    weights = {"w": random.randn(256, 256, 3, 3), "f": random.randn(256 * 36, 64), "b": random.randn(64)}
+    weights = {name: value.astype(np.float32) for name, value in weights.items()}
+    nodes = [node("Conv", "x w", "c"), node("Flatten", "c", "flat"), node("Gemm", "flat f b", "g"),
+             node("MatMul", "flat f", "m"), node("Add", "g m", "y")]
+    x = random.randn(2, 256, 8, 8).astype(np.float32)
+    path = write_model(tmp_path / "m.onnx", nodes, {"x": x}, ["y"], weights)
+    assert differing(make(path, {"x": x}), every_value(path, {"x": x})) == []
+
+
 def test_numpy_arrays_of_a_constant_node_stay_constant(make, tmp_path):
     """Upsample needs its scales as a constant; here a Constant node gives them."""
     scales = numpy_helper.from_array(np.float32([1, 1, 2, 2]), "s")

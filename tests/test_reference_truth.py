@@ -18,7 +18,7 @@ def random(*shape):
 @pytest.fixture
 def ask(monkeypatch, tmp_path):
     """The truth of a single node on inputs by name."""
-    monkeypatch.setattr("c2step.references.truth.Engine", OneByOne)
+    monkeypatch.setattr("c2step.references.truth.Engine", InThisProcess)
 
     def asked(one, inputs, opset=11, outputs=("y",), **options):
         path = write_model(tmp_path / "m.onnx", [one], inputs, outputs, opset=opset)
@@ -26,13 +26,6 @@ def ask(monkeypatch, tmp_path):
             return truth.node(0, inputs, **options)
 
     return asked
-
-
-class OneByOne(InThisProcess):
-    """The engine without a process."""
-
-    def close(self):
-        self._scratch.cleanup()
 
 
 def double(array):
@@ -197,7 +190,7 @@ def test_opset_6_is_understood(ask):
 
 
 def test_initializers_and_constants_need_not_be_given(monkeypatch, tmp_path):
-    monkeypatch.setattr("c2step.references.truth.Engine", OneByOne)
+    monkeypatch.setattr("c2step.references.truth.Engine", InThisProcess)
     two = helper.make_tensor("t", TensorProto.FLOAT, [], [2.0])
     nodes = [node("Constant", "", "two", value=two), node("Mul", "x w", "a"), node("Mul", "a two", "y", name="last")]
     path = write_model(tmp_path / "m.onnx", nodes, {"x": random(3)}, ["y"], {"w": random(3)})

@@ -19,13 +19,15 @@ from .values import NUMPY_TYPES, WIDER, type_proto
 __all__ = ["Call", "Graph", "captured", "model_of"]
 
 _STANDARD = ("", "ai.onnx")
+_LARGE = 1 << 20
+_PLAIN = (onnx.TensorProto.FLOAT, onnx.TensorProto.DOUBLE, onnx.TensorProto.INT64, onnx.TensorProto.INT32)
 
 
 class Call(NamedTuple):
     """A node with the values it reads.
 
-    `constants` are TensorProtos by name; `types` gives onnxruntime's type text of each fed value,
-    such as `tensor(float)`.
+    `constants` are TensorProtos or arrays by name; `types` gives onnxruntime's type text of each fed
+    value, such as `tensor(float)`.
     """
 
     node: Any
@@ -91,7 +93,7 @@ class Graph:
         constants = {name: self.loaded(self.initializers[name]) for name in self.reads(node)
                      if name in self.initializers and name not in feeds}
         fixed = [n for n in feeds if n in self.fixed and types[n] not in WIDER and isinstance(feeds[n], np.ndarray)]
-        constants.update((name, numpy_helper.from_array(feeds[name], name)) for name in fixed)
+        constants.update((name, feeds[name]) for name in fixed)
         rest = {name: value for name, value in feeds.items() if name not in fixed}
         return Call(node, self.opset, rest, {name: types[name] for name in rest}, constants)
 
@@ -171,7 +173,9 @@ def _free(graph: Any) -> Iterator[str]:
 
 
 def dense(tensor: Any) -> np.ndarray:
-    """The array of a TensorProto or of a SparseTensorProto."""
+    """The array of a constant: an array itself, a TensorProto or a SparseTensorProto."""
+    if isinstance(tensor, np.ndarray):
+        return tensor
     if isinstance(tensor, onnx.TensorProto):
         return np.asarray(numpy_helper.to_array(tensor))
     values, indices = numpy_helper.to_array(tensor.values), numpy_helper.to_array(tensor.indices)
@@ -183,10 +187,12 @@ def dense(tensor: Any) -> np.ndarray:
     return array
 
 
-def model_of(graph: Graph, call: Call, outputs: Optional[Dict[str, str]] = None) -> Any:
+def model_of(graph: Graph, call: Call, outputs: Optional[Dict[str, str]] = None,
+             apart: Optional[Dict[str, np.ndarray]] = None) -> Any:
     """One node as a model: its feeds are inputs, its outputs have no type, or the type `outputs` gives.
 
-    Values of types that numpy has not are widened at the borders, which loses nothing.
+    Values of types that numpy has not are widened at the borders, which loses nothing.  Where `apart` is
+    given, large constants go there and leave an initializer without bytes.
     """
     node = onnx.NodeProto()
     node.CopyFrom(call.node)
@@ -195,12 +201,13 @@ def model_of(graph: Graph, call: Call, outputs: Optional[Dict[str, str]] = None)
         inputs.append(_input(name, kind, nodes))
     outs = [_output(name, (outputs or {}).get(name, ""), nodes) for name in node.output if name]
     made = helper.make_graph(nodes, "node", inputs, outs)
-    _add_constants(made, call)
     model = helper.make_model(made, ir_version=min(max(int(graph.model.ir_version), 4), onnx.IR_VERSION))
     del model.opset_import[:]
     _copy_opsets(graph, model, call)
     model.functions.extend(graph.model.functions)
     external_data_helper.load_external_data_for_model(model, graph.folder)
+    for name, constant in call.constants.items():
+        _add_constant(model.graph, name, constant, apart)
     return model
 
 
@@ -211,12 +218,29 @@ def _copy_opsets(graph: Graph, model: Any, call: Call) -> None:
         model.opset_import.append(helper.make_opsetid(domain, version))
 
 
-def _add_constants(made: Any, call: Call) -> None:
-    for tensor in call.constants.values():
-        if isinstance(tensor, onnx.TensorProto):
-            made.initializer.append(tensor)
-        else:
-            made.sparse_initializer.append(tensor)
+def _add_constant(made: Any, name: str, constant: Any, apart: Optional[Dict[str, np.ndarray]]) -> None:
+    if isinstance(constant, onnx.SparseTensorProto):
+        made.sparse_initializer.append(constant)
+    elif apart is not None and _is_large(constant):
+        apart[name] = dense(constant)
+        made.initializer.append(_hollow(name, apart[name]))
+    elif isinstance(constant, np.ndarray):
+        made.initializer.append(numpy_helper.from_array(constant, name))
+    else:
+        made.initializer.append(constant)
+
+
+def _is_large(constant: Any) -> bool:
+    if isinstance(constant, np.ndarray):
+        return constant.nbytes > _LARGE and constant.dtype.kind in "fiu"
+    return len(constant.raw_data) > _LARGE and constant.data_type in _PLAIN
+
+
+def _hollow(name: str, array: np.ndarray) -> Any:
+    tensor = onnx.TensorProto(name=name, data_type=helper.np_dtype_to_tensor_dtype(array.dtype), dims=array.shape)
+    tensor.data_location = onnx.TensorProto.EXTERNAL
+    tensor.external_data.add(key="location", value=name)
+    return tensor
 
 
 def _input(name: str, kind: str, nodes: List[Any]) -> Any:

@@ -3,7 +3,6 @@ import re
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 import numpy as np
-import onnx
 import onnxruntime
 
 from c2step.errors import ReferenceFailed
@@ -14,7 +13,6 @@ from .values import WIDER
 
 __all__ = ["Result", "first_line", "no_kernel", "run_call", "run_plain"]
 
-_HEAVY = 1 << 30
 _PREFIX = re.compile(r"^\[ONNXRuntimeError\] : \d+ : [A-Z_]+ : |This is an invalid model\. |In Node, \(.*?\) : ")
 
 
@@ -25,19 +23,19 @@ class Result(NamedTuple):
     note: str = ""
 
 
-def run_call(graph: Graph, call: Call, scratch: str) -> Result:
+def run_call(graph: Graph, call: Call) -> Result:
     """A node's outputs; ReferenceFailed with onnxruntime's reason where it refuses.
 
     A node of opset 6 or older that has no kernel is run as the node of opset 7 that means the same.
     """
     try:
-        return Result(run_plain(graph, call, scratch))
+        return Result(run_plain(graph, call))
     except Exception as error:
         if not (call.standard and call.opset < FIRST):
             raise ReferenceFailed(first_line(error)) from error
     newer = modernise(call)
     try:
-        values = run_plain(graph, newer, scratch)
+        values = run_plain(graph, newer)
     except Exception as error:
         raise ReferenceFailed(first_line(error)) from error
     return Result(values, "opset %d, run as the node of opset %d that means the same" % (call.opset, FIRST))
@@ -56,13 +54,13 @@ def first_line(error: Exception) -> str:
     return text[:400] or type(error).__name__
 
 
-def run_plain(graph: Graph, call: Call, scratch: str) -> Dict[str, Tuple[str, Any]]:
+def run_plain(graph: Graph, call: Call) -> Dict[str, Tuple[str, Any]]:
     """The outputs of a node as it stands, by name, with their types; raises what onnxruntime raises."""
     names = [name for name in call.node.output if name]
-    session = _session(model_of(graph, call), call, scratch)
+    session = _session(graph, call, None)
     types = {out.name: out.type for out in session.get_outputs()}
     if any(kind in WIDER for kind in types.values()):
-        session = _session(model_of(graph, call, types), call, scratch)
+        session = _session(graph, call, types)
     feeds = {_fed_as(session, name): _fed(value) for name, value in call.feeds.items()}
     values = session.run(None, feeds)
     return {name: (types[name], value) for name, value in zip(names, values)}
@@ -76,23 +74,20 @@ def _fed(value: Any) -> Any:
     return value.astype(object) if isinstance(value, np.ndarray) and value.dtype.kind in "SU" else value
 
 
-def _session(model: Any, call: Call, scratch: str) -> Any:
+def _session(graph: Graph, call: Call, types: Optional[Dict[str, str]]) -> Any:
+    """A session for one node; large weights are lent to it, so that no message and no copy holds them."""
+    lent: Dict[str, np.ndarray] = {}
+    model = model_of(graph, call, types, lent)
     _name_nodes(model.graph)
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.enable_cpu_mem_arena = options.enable_mem_pattern = False
     options.log_severity_level = 4
-    weight = sum(len(tensor.raw_data) for tensor in model.graph.initializer)
-    source = _as_files(model, scratch) if weight > _HEAVY else model.SerializeToString()
-    return onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
-
-
-def _as_files(model: Any, scratch: str) -> str:
-    """A model that no protobuf message can hold: its weights beside it, read by onnxruntime itself."""
-    path = scratch + "/node.onnx"
-    onnx.save_model(model, path, save_as_external_data=True, location="node.bin", size_threshold=1 << 20)
-    return path
+    if lent:
+        values = [onnxruntime.OrtValue.ortvalue_from_numpy(np.ascontiguousarray(array)) for array in lent.values()]
+        options.add_external_initializers(list(lent), values)
+    return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
 
 
 def _name_nodes(graph: Any, taken: Optional[List[str]] = None) -> None:

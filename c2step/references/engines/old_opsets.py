@@ -7,7 +7,7 @@ from typing import Any, Callable, Dict
 
 import numpy as np
 import onnx
-from onnx import helper, numpy_helper
+from onnx import helper
 
 from c2step.errors import ReferenceFailed
 
@@ -47,7 +47,7 @@ def _drop(node: Any, *names: str) -> None:
 def _put(call: Call, slot: int, array: np.ndarray) -> None:
     name = call.node.input[slot]
     if name in call.constants:
-        call.constants[name] = numpy_helper.from_array(array, name)
+        call.constants[name] = array
     elif name in call.node.input[:slot]:
         raise ReferenceFailed("%s takes %s twice in two shapes" % (call.node.op_type, name))
     else:
@@ -92,7 +92,7 @@ def _tile(call: Call) -> None:
         repeats = np.ones(call.value(0).ndim, np.int64)
         repeats[int(call.value(2))] = int(call.value(1))
         del call.node.input[2]
-        call.constants["__repeats"] = numpy_helper.from_array(repeats, "__repeats")
+        call.constants["__repeats"] = repeats
         call.node.input[1] = "__repeats"
 
 

@@ -4,7 +4,6 @@
 one node in float64, `expose` writes a copy with more outputs.
 """
 import os
-import tempfile
 from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 import numpy as np
@@ -22,14 +21,12 @@ __all__ = ["main"]
 
 def main() -> None:
     """Serve requests on the pipe."""
-    with tempfile.TemporaryDirectory(prefix="c2step-") as scratch:
-        engine = _Engine(scratch)
-        serve({"open": engine.open, "run": engine.run, "truth": engine.truth, "expose": engine.expose})
+    engine = _Engine()
+    serve({"open": engine.open, "run": engine.run, "truth": engine.truth, "expose": engine.expose})
 
 
 class _Engine:
-    def __init__(self, scratch: str) -> None:
-        self.scratch = scratch
+    def __init__(self) -> None:
         self._graph: Optional[Graph] = None
 
     @property
@@ -54,7 +51,7 @@ class _Engine:
     def run(self, request: Dict[str, Any], send: Event) -> Dict[str, Any]:
         """Run the nodes from position `start` on, with an event before and after each."""
         values = Values(request["out"], request["values"])
-        runner = _Runner(self.graph, values, dict(request["lost"]), self.scratch)
+        runner = _Runner(self.graph, values, dict(request["lost"]))
         total = len(self.graph.nodes)
         for at in range(request["start"], total):
             index, node = self.graph.nodes[at]
@@ -72,7 +69,7 @@ class _Engine:
         send({"doing": label(index, node)})
         feeds = {name: np.load(path, allow_pickle=False) for name, path in request["inputs"].items()}
         call = self._call(node, feeds)
-        found = truth(self.graph, call, self.scratch, request["draws"])
+        found = truth(self.graph, call, request["draws"])
         return {"how": found.how, "doubt": found.doubt, "values": _save(found.values, request["out"], "value"),
                 "noise": _save(found.noise, request["out"], "noise")}
 
@@ -95,14 +92,14 @@ class _Engine:
         from .kernels import run_plain
 
         _, node = self.graph.find(name)
-        return np.asarray(run_plain(self.graph, self.graph.call(node, {}, {}), self.scratch)[name][1])
+        return np.asarray(run_plain(self.graph, self.graph.call(node, {}, {}))[name][1])
 
 
 class _Runner:
     """Runs nodes, and remembers for each value that is not there why it is not."""
 
-    def __init__(self, graph: Graph, values: Values, lost: Dict[str, str], scratch: str) -> None:
-        self.graph, self.values, self.lost, self.scratch = graph, values, lost, scratch
+    def __init__(self, graph: Graph, values: Values, lost: Dict[str, str]) -> None:
+        self.graph, self.values, self.lost = graph, values, lost
 
     def row(self, tick: int, index: int, node: Any) -> Dict[str, Any]:
         """What the journal says of a node after it ran, or why it did not."""
@@ -127,7 +124,7 @@ class _Runner:
         call = self.graph.call(node, {name: self.values.load(name) for name in names},
                                {name: self.values.type(name) for name in names})
         try:
-            result = run_call(self.graph, call, self.scratch)
+            result = run_call(self.graph, call)
         except ReferenceFailed as error:
             if not (call.standard and no_kernel(error.message)):
                 raise

@@ -23,6 +23,7 @@ __all__ = ["Truth", "evaluate", "own", "truth"]
 Arrays = Dict[str, np.ndarray]
 Run = Callable[[Call], Arrays]
 _FLOAT64_AGREES, _FLOAT32_AGREES = 1e-6, 1e-3
+_BLOCK = 1 << 20
 _DOUBLE = onnx.TensorProto.DOUBLE
 _SHORT = (onnx.TensorProto.FLOAT, onnx.TensorProto.FLOAT16)
 
@@ -36,12 +37,12 @@ class Truth(NamedTuple):
     doubt: str
 
 
-def truth(graph: Graph, call: Call, scratch: str, draws: int = 2) -> Truth:
+def truth(graph: Graph, call: Call, draws: int = 2) -> Truth:
     """The node in float64; ReferenceFailed where nothing here computes it."""
     if call.standard and call.opset < FIRST:
         call = modernise(call)
     wide = _widen(call)
-    checks = list(_checks(graph, call, wide, scratch))
+    checks = list(_checks(graph, call, wide))
     found: List[Tuple[str, Run, Arrays]] = []
     refusals: List[str] = []
     for how, run in _ways(graph):
@@ -50,16 +51,16 @@ def truth(graph: Graph, call: Call, scratch: str, draws: int = 2) -> Truth:
         except Exception as error:
             refusals.append("%s: %s" % (how, first_line(error)))
     if not found:
-        found.append(_last_resort(graph, call, wide, scratch, refusals))
+        found.append(_last_resort(graph, call, wide, refusals))
     how, run, values = next((one for one in found if _agrees(one[2], checks)), found[0])
     doubt = "" if _agrees(values, checks) else _doubt(values, checks)
     return Truth(values, _noise(run, call, wide, values, draws), how, doubt)
 
 
-def _last_resort(graph: Graph, call: Call, wide: Call, scratch: str, refusals: List[str]) -> Tuple[str, Run, Arrays]:
+def _last_resort(graph: Graph, call: Call, wide: Call, refusals: List[str]) -> Tuple[str, Run, Arrays]:
     """onnxruntime's own float64 kernel, where nothing else computes the node."""
     try:
-        return "onnxruntime in float64", lambda c: _onnxruntime(graph, c, scratch), _onnxruntime(graph, wide, scratch)
+        return "onnxruntime in float64", lambda c: _onnxruntime(graph, c), _onnxruntime(graph, wide)
     except Exception as error:
         refusals.append("onnxruntime in float64: %s" % first_line(error))
         raise ReferenceFailed("no float64 value for %s: %s" % (call.node.op_type, "; ".join(refusals))) from error
@@ -76,11 +77,11 @@ def _doubt(values: Arrays, checks: Sequence[Tuple[Arrays, float, str]]) -> str:
     return "%s differs from it, relative L2 %.3g" % (name, _distance(values, other))
 
 
-def _checks(graph: Graph, call: Call, wide: Call, scratch: str) -> Iterator[Tuple[Arrays, float, str]]:
+def _checks(graph: Graph, call: Call, wide: Call) -> Iterator[Tuple[Arrays, float, str]]:
     for one, limit, name in ((wide, _FLOAT64_AGREES, "onnxruntime in float64"),
                              (call, _FLOAT32_AGREES, "onnxruntime in float32")):
         try:
-            yield _onnxruntime(graph, one, scratch), limit, name
+            yield _onnxruntime(graph, one), limit, name
         except Exception:  # no kernel: one check less, and `_doubt` says so when none is left
             continue
 
@@ -90,8 +91,8 @@ def _ways(graph: Graph) -> Iterator[Tuple[str, Run]]:
     yield "onnx's reference evaluator in float64", lambda call: evaluate(graph, call)
 
 
-def _onnxruntime(graph: Graph, call: Call, scratch: str) -> Arrays:
-    made = run_plain(graph, call, scratch)
+def _onnxruntime(graph: Graph, call: Call) -> Arrays:
+    made = run_plain(graph, call)
     return {name: np.asarray(value) for name, (_, value) in made.items()}
 
 
@@ -134,7 +135,7 @@ def _widen(call: Call) -> Call:
     kept = _short_slots(call)
     feeds = {name: value if name in kept else _wide(value) for name, value in call.feeds.items()}
     types = {name: kind if feeds[name] is call.feeds[name] else "tensor(double)" for name, kind in call.types.items()}
-    constants = {name: tensor if name in kept else _wide_tensor(tensor) for name, tensor in call.constants.items()}
+    constants = {name: tensor if name in kept else _wide_constant(tensor) for name, tensor in call.constants.items()}
     return call._replace(node=node, feeds=feeds, types=types, constants=constants)
 
 
@@ -155,9 +156,14 @@ def _wide(value: Any) -> Any:
     return value.astype(np.float64) if short else value
 
 
+def _wide_constant(constant: Any) -> Any:
+    """A constant in float64, as an array."""
+    if isinstance(constant, onnx.TensorProto) and constant.data_type not in _SHORT:
+        return constant
+    return _wide(dense(constant))
+
+
 def _wide_tensor(tensor: Any) -> Any:
-    if not isinstance(tensor, onnx.TensorProto):
-        return numpy_helper.from_array(_wide(dense(tensor)), tensor.values.name)
     if tensor.data_type not in _SHORT:
         return tensor
     return numpy_helper.from_array(_wide(dense(tensor)), tensor.name)
@@ -221,20 +227,25 @@ def _noise(run: Run, call: Call, wide: Call, values: Arrays, draws: int) -> Arra
 
 def _unit(call: Call) -> float:
     """Half a unit in the last place of the coarsest float type among a node's inputs."""
-    kinds = [v.dtype for v in call.feeds.values() if isinstance(v, np.ndarray) and v.dtype.kind == "f"]
-    kinds += [dense(t).dtype for t in call.constants.values() if dense(t).dtype.kind == "f"]
+    values = list(call.feeds.values()) + [dense(constant) for constant in call.constants.values()]
+    kinds = [v.dtype for v in values if isinstance(v, np.ndarray) and v.dtype.kind == "f"]
     return max([float(np.finfo(kind).eps) / 2 for kind in kinds] or [2.0 ** -24])
 
 
 def _moved(wide: Call, unit: float, random: np.random.RandomState) -> Call:
-    def shake(value: Any) -> Any:
-        if isinstance(value, list):
-            return [shake(part) for part in value]
-        if not isinstance(value, np.ndarray) or value.dtype != np.float64:
-            return value
-        return np.asarray(value * (1 + unit * random.uniform(-1, 1, value.shape)))
-
-    feeds = {name: shake(value) for name, value in wide.feeds.items()}
-    constants = {name: numpy_helper.from_array(shake(dense(t)), name) if getattr(t, "data_type", 0) == _DOUBLE else t
-                 for name, t in wide.constants.items()}
+    feeds = {name: _shaken(value, unit, random) for name, value in wide.feeds.items()}
+    constants = {name: _shaken(value, unit, random) for name, value in wide.constants.items()}
     return wide._replace(feeds=feeds, constants=constants)
+
+
+def _shaken(value: Any, unit: float, random: np.random.RandomState) -> Any:
+    """Every float64 element times 1 plus at most `unit`, block by block."""
+    if isinstance(value, list):
+        return [_shaken(part, unit, random) for part in value]
+    if not isinstance(value, np.ndarray) or value.dtype != np.float64:
+        return value
+    moved = np.array(value, order="C").reshape(-1)
+    for start in range(0, moved.size, _BLOCK):
+        part = moved[start:start + _BLOCK]
+        part *= 1 + unit * random.uniform(-1, 1, part.size)
+    return moved.reshape(value.shape)
