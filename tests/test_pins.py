@@ -1,4 +1,4 @@
-"""The lock files of the Caffe2 environments: one for each version, every file by its hash, nothing of where it came from."""
+"""The lock files of the Caffe2 environments: one for each version, every file by its hash, no word of a registry."""
 
 import os
 import re
@@ -16,7 +16,7 @@ def text_of(name):
 
 def versions():
     rows = [line.split() for line in text_of("versions").splitlines() if not line.startswith("#")]
-    return {torch: python for torch, python in rows}
+    return dict(rows)
 
 
 def locked(torch):
@@ -32,12 +32,12 @@ def asked(name):
     for line in text_of(name).splitlines():
         pin = re.match(r"([A-Za-z0-9_-]+)==([^;\s]+)\s*(?:;\s*(.*))?$", line)
         for python in found:
-            if pin and eval_marker(pin.group(3), python):
+            if pin and holds(pin.group(3), python):
                 found[python][pin.group(1).replace("_", "-")] = pin.group(2)
     return found
 
 
-def eval_marker(marker, python):
+def holds(marker, python):
     tests = re.findall(r'python_version (<|>=) "3\.(\d+)"', marker or "")
     minor = int(python.split(".")[1])
     return all(minor < int(bound) if sign == "<" else minor >= int(bound) for sign, bound in tests)
