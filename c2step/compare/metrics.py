@@ -139,7 +139,7 @@ def _figures(scan: Scan) -> Dict[str, Any]:
         "nan": scan.nan[0], "reference_nan": scan.nan[1], "inf": scan.inf[0], "reference_inf": scan.inf[1]}
     if scan.finite:
         figures.update(
-            max_abs=scan.max_abs, max_rel=scan.max_rel, rel_l2=math.sqrt(scan.dd.over(scan.bb)), cosine=_cosine(scan),
+            max_abs=scan.max_abs, max_rel=scan.max_rel, rel_l2=scan.dd.root_over(scan.bb), cosine=_cosine(scan),
             mean_abs=scan.sum_sizes.mean(scan.finite), mean=scan.sum.mean(scan.finite),
             ulp=scan.ulp if scan.pairs.types[1].kind == "f" else None)
     return figures
@@ -149,12 +149,12 @@ def _cosine(scan: Scan) -> float:
     """The cosine of the angle between both sides; 1 for two zero vectors, 0 for one."""
     if not (scan.aa.value and scan.bb.value):
         return float(not scan.aa.value and not scan.bb.value)
-    lengths = math.sqrt(scan.aa.over(scan.bb))
     apart = scan.dd.over(scan.bb)
     if apart < 0.1:      # the difference says more exactly how little is missing from one
+        lengths = scan.aa.root_over(scan.bb)
         missing = (apart - (lengths - 1) ** 2) / (2 * lengths)
         return 1.0 - max(missing, 0.0)
-    return max(-1.0, min(1.0, scan.ab.over(scan.bb) / lengths))
+    return max(-1.0, min(1.0, scan.ab.over_roots(scan.aa, scan.bb)))
 
 
 def _judge(scan: Scan, tolerance: Tolerance) -> Dict[str, Any]:

@@ -174,7 +174,9 @@ class Scan:
         reference = difference.reference
         if reference.dtype != self._scratch.dtype:
             return np.asarray(np.abs(reference))
-        return np.abs(reference, out=self._scratch[:reference.size])
+        magnitudes = self._scratch[:reference.size]
+        np.abs(reference, out=magnitudes)
+        return magnitudes
 
     def _judge(self, start: int, difference: Difference, total: Tuple[float, int]) -> None:
         """Which elements are outside the limits; `inside` gets the squares of the others."""

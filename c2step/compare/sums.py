@@ -73,5 +73,21 @@ class Total:
 
     def root_mean(self, count: int) -> float:
         """The root of the mean over `count` values, for a total of squares."""
+        value, exponent = self._root()
+        return scaled(value / math.sqrt(max(count, 1)), exponent)
+
+    def root_over(self, other: "Total") -> float:
+        """The quotient of two norms, for totals of squares; their own quotient may be out of range."""
+        if not other.value:
+            return math.inf if self.value else 0.0
+        (value, exponent), (below, down) = self._root(), other._root()
+        return scaled(value / below, exponent - down)
+
+    def over_roots(self, first: "Total", second: "Total") -> float:
+        """This total of products over the norms of both sides: a cosine."""
+        (a, a_up), (b, b_up) = first._root(), second._root()
+        return scaled(self.value / a / b, self.exponent - a_up - b_up)
+
+    def _root(self) -> Tuple[float, int]:
         odd = self.exponent % 2
-        return scaled(math.sqrt(max(self.value, 0.0) / max(count, 1) * (1 + odd)), (self.exponent - odd) // 2)
+        return math.sqrt(max(self.value, 0.0) * (1 + odd)), (self.exponent - odd) // 2

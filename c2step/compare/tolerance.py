@@ -10,13 +10,14 @@ of large values is a difference of large values, and carries their rounding.  A 
 largest value would be wrong too: one mask of -1e9 would let everything pass, and a wrong channel of
 small values would hide behind a large one.  So the slack is measured on the tensor itself:
 
-    slack = 32 x the rms difference of the elements that are close without slack,
-            at least 64 machine epsilons of a small typical value (the lower quartile of |reference|
-            without zeros), and never more than rtol x the rms of the reference.
+    slack = 32 x the rms difference of the elements that are close with the least slack,
+            at most rtol x the rms of the reference, and at least 64 machine epsilons (rtol, if that is
+            less) of a small typical value: the lower quartile of |reference| without zeros.
 
 Where the rest of a tensor agrees to 1e-7, an element that is off by 1e-5 of the typical value is
 found; where honest rounding has grown to 1e-5 everywhere, an element near zero may be off by as much.
 Slack is for the few: when more than a quarter of all elements need more than its minimum, none gets it.
+What can hide: fewer than a quarter of the elements, off by less than 32 times the rounding of the rest.
 
 Integers, booleans and strings are compared exactly, quantised values to half a quantum.
 """
