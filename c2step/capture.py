@@ -100,10 +100,17 @@ def read_blob(
                 data = json.loads(file.read().decode())
             array = np.array([v.encode("latin-1") for v in data["strings"]], dtype=object).reshape(data["shape"])
         else:
-            array = np.load(path, mmap_mode="r" if mapped else None, allow_pickle=False)
+            array = _load(path, mapped)
     except (OSError, ValueError, KeyError) as error:
         raise CaptureError("cannot read blob %s from %s: %s" % (name, path, error)) from error
     return Blob(name, kind, array, scale, zero_point)
+
+
+def _load(path: str, mapped: bool) -> np.ndarray:
+    if mapped:
+        with contextlib.suppress(ValueError):  # an empty array cannot be mapped
+            return np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
+    return np.asarray(np.load(path, allow_pickle=False))
 
 
 @dataclass(frozen=True)

@@ -391,3 +391,54 @@ def _without(detail: str, stop: "Stop") -> str:
         if said and detail.startswith(said):
             detail = detail[len(said) :].lstrip("; ")
     return detail.strip()
+
+
+def blame_lines(found: Dict[str, Any]) -> List[str]:
+    """A blame's JSON as a table, one operator a line, and the answer in the last lines."""
+    rows = [["index", "type", "blob", "shape", "run", "alone", "label", "reason"]]
+    rows += [_blame_row(row) for row in found["operators"]]
+    return table(rows, right=(0,)) + [""] + _answer(found)
+
+
+def _blame_row(row: Dict[str, Any]) -> List[str]:
+    side = row["alone"]["comparison"] or row["run"]["comparison"] or {}
+    shape = list(side.get("shape", ()))
+    if side and shape != list(side.get("reference_shape", shape)):
+        shapes = "%s against %s" % (shape_text(shape), shape_text(side["reference_shape"]))
+    else:
+        shapes = shape_text(shape) if side else "-"
+    outputs = ",".join(quote(name) for name in row["outputs"]) or "-"
+    reason = "" if row["label"] == "PROPAGATED" and not row["run"]["error"] else row["reason"]
+    return [str(row["index"]), row["type"], outputs, shapes, _side_text(row["run"]), _side_text(row["alone"]),
+            row["label"], reason]  # fmt: skip
+
+
+def _side_text(side: Dict[str, Any]) -> str:
+    found = side["comparison"]
+    if side["status"] in ("failed", "died", "not run") or not found:
+        return side["status"] if side["status"] != "ok" else "-"
+    if found["equal"]:
+        return "equal"
+    if found.get("max_abs") is None or isinstance(found["max_abs"], dict):
+        return "differs" if found["verdict"] == "FAIL" else "-"
+    return "%s%.2g" % ("! " if found["verdict"] == "FAIL" else "", found["max_abs"])
+
+
+def _answer(found: Dict[str, Any]) -> List[str]:
+    lines = []
+    for origin in found["origins"]:
+        node = " (ONNX node %s)" % quote(origin["node"]) if origin["node"] else ""
+        outputs = ",".join(quote(name) for name in origin["outputs"])
+        lines.append("ORIGIN: operator %d %s -> %s%s: %s" % (origin["index"], origin["type"], outputs, node, origin["reason"]))
+        lines += ["  " + hint for hint in origin["hints"]]
+    failed = [row for row in found["operators"] if row["run"]["status"] in ("failed", "died") and row["label"] != "ORIGIN"]
+    for row in failed:
+        lines.append("the run ended at operator %d %s: %s" % (row["index"], row["type"], row["run"]["error"]))
+    if found["verdict"] == "FAIL" and not found["origins"]:
+        first = next((row for row in found["operators"] if row["label"] == "PROPAGATED"), None)
+        if first:
+            lines.append("no operator is wrong on golden inputs; the error grows on the way and first shows at operator %d %s"
+                         % (first["index"], first["type"]))  # fmt: skip
+    lines += ["not compared: %s" % reason for reason in found["reasons"][:12] if found["verdict"] == "INCONCLUSIVE"]
+    counts = "%(compared)d compared, %(failed)d failed, %(skipped)d skipped, %(missing)d missing" % found
+    return lines + ["%s: %s" % (found["verdict"], counts)]

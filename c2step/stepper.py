@@ -14,7 +14,7 @@ import numpy as np
 
 from .blob import MISSING, OTHER, UNINITIALISED, Blob, BlobSummary
 from .breakpoints import Breakpoint, Breakpoints, find_operator
-from .capture import file_name, write_blob
+from .capture import file_name, read_blob, write_blob
 from .errors import CaptureError, UsageError, WorkerDied, WorkerTimeout
 from .history import History, Kept, Output, Step
 from .model import Model
@@ -170,8 +170,7 @@ class Session:
 
     def cont(self) -> Stop:
         """Run to the next breakpoint or the end."""
-        stop = self._breakpoints.first_after(self.model.predict_net, self.position)
-        return self._advance(self.net_size if stop is None else stop, "step")
+        return self._advance(self.net_size, "step")
 
     def run(self, count: int = 1) -> Stop:
         """Run predict_net to its end `count` times, each time on the workspace that the former left, as RunNet does."""
@@ -195,11 +194,13 @@ class Session:
         return self._stop("step")
 
     def _advance(self, last: int, reason: str) -> Stop:
-        """Run operators up to `last` (exclusive); `reason` is what to say when nothing stops it before."""
+        """Run operators up to `last` (exclusive) or a breakpoint; `reason` is what to say when none stops it before."""
         if self.position >= self.net_size:
             return self._stop("end", detail="nothing is left to run")
         if self.position >= last:
             return self._stop(reason)
+        point = self._breakpoints.first_after(self.model.predict_net, self.position)
+        last = last if point is None else min(last, point)
         first_step = len(self.steps)
         self._disk, self._failure = (), None
         request = {
@@ -234,7 +235,7 @@ class Session:
         if self.position >= self.net_size:
             return self._stop("end", steps)
         hit = self._breakpoints.hit(self.model.predict_net, self.next_operator())
-        return self._stop("breakpoint" if hit and reason != "until" else reason, steps)
+        return self._stop("breakpoint" if hit else reason, steps)
 
     def _on_event(self, event: StepEvent) -> None:
         """Take in one operator's result: journal first, so that it is there whatever happens next."""
@@ -348,6 +349,13 @@ class Session:
     def summary(self, name: str, version: Optional[int] = None) -> BlobSummary:
         """Shape, dtype and figures of a blob version."""
         return self._timeline.summary(name, version)
+
+    def kept(self, output: Output) -> Optional[Blob]:
+        """A step's output from the capture, mapped and read-only; None where its bytes were not kept."""
+        if output.file is None:
+            return None
+        path = os.path.join(self._recording.directory, output.file)
+        return read_blob(path, output.name, output.kind, output.summary.scale, output.summary.zero_point, mapped=True)
 
     def version(self, name: str) -> int:
         """The live version of a blob."""

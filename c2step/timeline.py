@@ -10,7 +10,7 @@ import numpy as np
 
 from .blob import MISSING, UNINITIALISED, Blob, BlobSummary
 from .capture import read_blob
-from .errors import C2StepError, UsageError, WorkerDied, near
+from .errors import UsageError, WorkerDied, near
 from .history import History, Kept, Step
 from .model import Model
 from .net import BlobVersion, Operator, is_random, is_stateful
@@ -98,14 +98,15 @@ class Timeline:
             self.workspace.restore([_value(v.name, self.history.kept[v]) for v in versions], remove, [])
 
     def protected(self, look: Callable[[], Any]) -> Any:
-        """Look at something; if that ends the worker, a new one stands in its place and C2StepError is raised."""
+        """Look at something; if that ends the worker, a new one stands in its place and WorkerDied is raised."""
         try:
             return look()
         except WorkerDied as death:
             self.revive()
             if death.idle:
                 return look()
-            raise C2StepError("%s; the worker was started again" % death.message, death.hint) from death
+            death.message += "; the worker was started again"
+            raise
 
     # -- going back ---------------------------------------------------------------------------
 

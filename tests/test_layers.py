@@ -27,6 +27,8 @@ LAYERS = (
     "workspace",
     "history",
     "breakpoints",
+    "recording",
+    "timeline",
     "stepper",
     "launch",
     "references",

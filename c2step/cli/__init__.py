@@ -14,6 +14,7 @@ COMMANDS: Dict[str, str] = {
     "debug": "step a model at a prompt, or with -c and -x from a script (the default)",
     "dump": "run a model and keep every output blob in a directory",
     "show": "list a net's operators, or a capture's blobs, one line each",
+    "blame": "name the first wrong operator, against a reference",
     "convert": "write init_net.pb and predict_net.pb",
 }
 

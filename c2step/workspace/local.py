@@ -183,6 +183,7 @@ class LocalWorkspace(Workspace):
         return self._done("done")
 
     def _done(self, reason: str) -> str:
+        self._status.ask_stop(False)
         self._status.enter(IDLE)
         return reason
 

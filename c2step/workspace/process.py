@@ -97,7 +97,6 @@ class ProcessWorkspace(Workspace):
     def request(self, do: str, on_event: Optional[Callable[[StepEvent], None]] = None, **arguments: Any) -> Any:
         """Send one request and wait for its reply; WorkerDied where the worker ends before it."""
         process = self._process or self._start()
-        self._status.ask_stop(False)
         line = (json.dumps({"do": do, "with": arguments}) + "\n").encode("utf-8")
         try:
             assert process.stdin
@@ -262,7 +261,10 @@ class ProcessWorkspace(Workspace):
 
     def run(self, request: Dict[str, Any], on_step: Callable[[StepEvent], None]) -> str:
         """Run a range of operators in the worker; events come as they happen."""
-        return str(self.request("run", on_step, request=request))
+        try:
+            return str(self.request("run", on_step, request=request))
+        finally:
+            self._status.ask_stop(False)
 
     def peek(self, names: Optional[Sequence[str]] = None) -> List[Dict[str, Any]]:
         """Kind, dtype and shape of blobs."""

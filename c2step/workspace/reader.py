@@ -65,11 +65,8 @@ def _of_array(name: str, array: np.ndarray) -> Blob:
 
 
 def _read_other(name: str) -> Blob:
-    try:
-        value = C.fetch_blob(name)
-    except TypeError:
-        return _read_int8(name)
-    return _of_text(name, value)
+    value = C.fetch_blob(name)
+    return _read_int8(name) if isinstance(value, tuple) else _of_text(name, value)
 
 
 def _read_by_text(name: str) -> Blob:

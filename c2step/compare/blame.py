@@ -1,0 +1,396 @@
+"""Blame: which operators are wrong, and which only pass an error on.
+
+Two runs of the net.  The first is the run itself: each output against its golden value is the *run*
+error.  In the second, each operator's outputs are replaced by the golden values as soon as they are
+compared, so that the next operator has golden inputs: that is the *alone* error.  Operators between two
+golden values (several from one ONNX node, helper blobs) are judged as one.
+
+    ORIGIN      wrong even on golden inputs, or raises or ends its process on them
+    PROPAGATED  wrong in the run, right on golden inputs
+    RECOVERED   its inputs were wrong in the run, its outputs are right again
+    OK          right in both
+    UNCOMPARED  nothing to compare with, or nothing that could be compared; the reason is given
+"""
+
+from dataclasses import dataclass, field
+from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Set, Tuple
+
+import numpy as np
+
+from ..blob import INT8, MISSING, TENSOR, UNINITIALISED, Blob
+from ..history import Output, Step
+from ..net import Operator, is_random
+from ..recording import Keep
+from ..references import Reference
+from ..stepper import Session, Stop
+from .comparison import Comparison
+from .golden import Golden, Slot
+from .hints import explain
+from .metrics import compare_blobs
+from .tolerance import Tolerances
+from .verdict import Tally, Verdict
+
+__all__ = ["OK", "ORIGIN", "PROPAGATED", "RECOVERED", "UNCOMPARED", "Blame", "Judge", "Judged", "blame"]
+
+ORIGIN, PROPAGATED, RECOVERED, OK, UNCOMPARED = "ORIGIN", "PROPAGATED", "RECOVERED", "OK", "UNCOMPARED"
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass
+class Side:
+    """What one of the two runs showed of an operator: a status, and a comparison for each golden output."""
+
+    status: str = "not run"
+    error: str = ""
+    comparisons: Dict[int, Comparison] = field(default_factory=dict)
+
+    @property
+    def bad(self) -> bool:
+        """Whether it raised, died or gave a wrong value."""
+        return self.status in ("failed", "died") or any(c.verdict is Verdict.FAIL for c in self.comparisons.values())
+
+    @property
+    def worst(self) -> Optional[Comparison]:
+        """The comparison to show: one that fails, or the one with the largest ratio."""
+        found = sorted(self.comparisons.values(), key=lambda c: (c.verdict is Verdict.FAIL, c.ratio or 0.0))
+        return found[-1] if found else None
+
+    def to_json(self) -> Dict[str, Any]:
+        """As plain JSON values."""
+        worst = self.worst
+        return {"status": self.status, "error": self.error or None, "comparison": worst.to_json() if worst else None}
+
+
+@dataclass
+class Judged:
+    """One operator with both errors, its label, and the reason; `values` are its wrong outputs on golden inputs."""
+
+    operator: Operator
+    run: Side = field(default_factory=Side)
+    alone: Side = field(default_factory=Side)
+    label: str = UNCOMPARED
+    reason: str = ""
+    accepted: bool = False
+    hints: List[str] = field(default_factory=list)
+    values: Dict[int, np.ndarray] = field(default_factory=dict)
+
+    def to_json(self) -> Dict[str, Any]:
+        """As an entry of `operators`."""
+        op = self.operator
+        return {"index": op.index, "type": op.type, "outputs": list(op.outputs), "node": op.node.label if op.node else None,
+                "label": self.label, "reason": self.reason, "hints": self.hints,
+                "run": self.run.to_json(), "alone": self.alone.to_json()}
+
+
+@dataclass
+class Blame:
+    """The answer: every operator judged, the origins, and the tally behind the verdict."""
+
+    operators: List[Judged]
+    origins: List[Judged]
+    tally: Tally
+    verdict: Verdict
+    notes: List[str]
+    stop: Stop
+
+    def to_json(self) -> Dict[str, Any]:
+        """As one JSON object."""
+        origins = [{"index": j.operator.index, "type": j.operator.type, "outputs": list(j.operator.outputs),
+                    "node": j.operator.node.label if j.operator.node else None, "reason": j.reason, "hints": j.hints}
+                   for j in self.origins]
+        return {"verdict": str(self.verdict), "compared": self.tally.compared, "skipped": self.tally.skipped,
+                "missing": self.tally.missing, "failed": self.tally.failed, "reasons": self.tally.summary(),
+                "origins": origins, "operators": [j.to_json() for j in self.operators], "notes": self.notes}
+
+
+def blame(session: Session, reference: Reference, tolerances: Optional[Tolerances] = None,
+          continue_from_reference: bool = False, progress: Progress = lambda what, at, of: None,
+          keep: Optional[Keep] = None) -> Blame:
+    """Run the net twice from its start and judge every operator.
+
+    `continue_from_reference` lets the run go on past an operator that fails, with golden values.  The
+    first run goes into the session's capture, the second into a temporary one.  Raises WorkerDied where
+    a process ends outside any operator.
+    """
+    return Judge(session, reference, tolerances or Tolerances(), progress).judge(continue_from_reference, keep)
+
+
+class Judge:
+    """Runs a session against a reference and judges its operators."""
+
+    def __init__(self, session: Session, reference: Reference, tolerances: Tolerances,
+                 progress: Progress = lambda what, at, of: None) -> None:
+        self.session = session
+        self.net = session.model.predict_net
+        self.golden = Golden(self.net, reference)
+        self.tolerances = tolerances
+        self.progress = progress
+        self.judged = [Judged(op) for op in self.net.operators]
+        self.notes = list(reference.notes)
+
+    def judge(self, go_on: bool, keep: Optional[Keep]) -> Blame:
+        """Both runs, the labels and the verdict."""
+        stop = self.run(go_on)
+        self.session.restart(keep or Keep())
+        self._alone()
+        self._label()
+        origins = [j for j in self.judged if j.label == ORIGIN]
+        tally = self._tally()
+        return Blame(self.judged, origins, tally, self._verdict(tally), self.notes, stop)
+
+    # -- the run ------------------------------------------------------------------------------
+
+    def run(self, go_on: bool = False, replaced: Optional[int] = None) -> Stop:
+        """Run to the end, or to an operator that fails; `replaced` is an operator whose outputs become golden."""
+        session = self.session
+        session.on_step = lambda step: self._take(step, self.judged[step.index].run, "run")
+        if replaced is not None:
+            self._run_to(replaced)
+        stop = session.cont()
+        while stop.reason in ("failed", "died", "timeout", "breakpoint") and stop.operator:
+            if stop.reason != "breakpoint":
+                self._take_failure(stop, self.judged[stop.position].run)
+                if not go_on:
+                    break
+                session.skip()
+                self._replace(stop.operator, [])
+            stop = session.cont()
+        session.on_step = lambda step: None
+        if stop.reason == "interrupted":
+            raise KeyboardInterrupt
+        return stop
+
+    def _run_to(self, replaced: int) -> None:
+        session = self.session
+        while session.position <= replaced:
+            stop = session.step(replaced + 1 - session.position)
+            if stop.reason in ("failed", "died", "timeout"):
+                session.skip()
+        self._replace(self.net.operators[replaced], [])
+
+    def _take(self, step: Step, side: Side, what: str) -> None:
+        self.progress(what, step.index + 1, len(self.net))
+        side.status = step.status
+        for slot, output in enumerate(step.outputs):
+            comparison = self._compare((step.index, slot), step.operator, output)
+            if comparison is not None:
+                side.comparisons[slot] = comparison
+
+    def _take_failure(self, stop: Stop, side: Side) -> None:
+        side.status = "failed" if stop.reason == "failed" else "died"
+        side.error = stop.detail
+
+    def _compare(self, slot: Slot, op: Operator, output: Output) -> Optional[Comparison]:
+        golden = self.golden.blob(slot)
+        if golden is None:
+            return None
+        if output.kind in (UNINITIALISED, MISSING):
+            if golden.array is None or _benign(op, slot[1]):
+                return None
+            return Comparison(Verdict.FAIL, "declared output %s was never written" % output.name)
+        actual = self.session.kept(output)
+        if actual is None:
+            return Comparison(Verdict.INCONCLUSIVE, "the value of %s was not kept" % output.name)
+        dtypes = [blob.array.dtype for blob in (actual, golden) if blob.array is not None]
+        scales = [blob.scale for blob in (actual, golden) if blob.kind == INT8]
+        return compare_blobs(actual, golden, self.tolerances.find(output.name, op.type, dtypes or ("float32",), scales))
+
+    # -- each operator alone ------------------------------------------------------------------
+
+    def _alone(self) -> None:
+        session = self.session
+        while session.position < len(self.net):
+            judged = self.judged[session.position]
+            stop = session.step()
+            if stop.reason == "interrupted":
+                raise KeyboardInterrupt
+            if stop.reason in ("failed", "died", "timeout"):
+                self._take_failure(stop, judged.alone)
+                session.skip()
+                self._replace(judged.operator, [])
+            elif stop.steps:
+                step = stop.steps[-1]
+                self._take(step, judged.alone, "alone")
+                if judged.alone.bad:
+                    step = self._look_closer(judged, step)
+                self._replace(step.operator, step.outputs)
+
+    def _look_closer(self, judged: Judged, step: Step) -> Step:
+        """Hints at what would explain a wrong value, and whether the operator gives it again; returns the last step."""
+        for slot, comparison in judged.alone.comparisons.items():
+            golden = self.golden.blob((step.index, slot))
+            made = self.session.kept(step.outputs[slot])
+            if comparison.verdict is Verdict.FAIL and golden and made and not _no_numbers(golden, made):
+                judged.values[slot] = np.array(made.real())
+                judged.hints += explain(judged.values[slot], np.asarray(golden.real()))
+        first = [self._bytes(output) for output in step.outputs]
+        self.session.back()
+        again = self.session.step()
+        if not again.steps or again.steps[-1].status != "ok":
+            return step
+        if [self._bytes(output) for output in again.steps[-1].outputs] != first and not is_random(step.operator):
+            judged.hints.append("not repeatable: it gives another value each time, so it reads memory that is not its own")
+        return again.steps[-1]
+
+    def _bytes(self, output: Output) -> bytes:
+        blob = self.session.kept(output)
+        return blob.array.tobytes() if blob is not None and blob.array is not None else b""
+
+    def _replace(self, op: Operator, outputs: Sequence[Output]) -> None:
+        """Let each output hold its golden value, in the type in which Caffe2 computed it."""
+        for slot, name in enumerate(op.outputs):
+            golden = self.golden.blob((op.index, slot))
+            if golden is None or golden.array is None or golden.kind == INT8:
+                continue
+            side = self.judged[op.index].alone.comparisons.get(slot)
+            if side is not None and side.equal and side.dtype == side.reference_dtype:
+                continue
+            made = outputs[slot] if slot < len(outputs) else None
+            if made is not None and made.kind == INT8:
+                continue
+            self.session.feed(name, _as_computed(np.asarray(golden.array), made))
+
+    # -- labels -------------------------------------------------------------------------------
+
+    def _label(self) -> None:
+        tainted: Set[str] = set()
+        for group in self._groups():
+            inputs_bad = self._reads(group) & tainted
+            self._label_group(group, bool(inputs_bad))
+            self._spread(group, tainted, bool(inputs_bad))
+
+    def _groups(self) -> Iterable[List[Judged]]:
+        """Operators in order; those from one ONNX node together."""
+        group: List[Judged] = []
+        for judged in self.judged:
+            node = judged.operator.node
+            if group and (node is None or node != group[-1].operator.node):
+                yield group
+                group = []
+            group.append(judged)
+        if group:
+            yield group
+
+    def _reads(self, group: List[Judged]) -> Set[str]:
+        made: Set[str] = set()
+        reads: Set[str] = set()
+        for judged in group:
+            reads |= {name for name in judged.operator.inputs if name not in made}
+            made |= set(judged.operator.outputs)
+        return reads
+
+    def _label_group(self, group: List[Judged], inputs_bad: bool) -> None:
+        holders = [j for j in group if any((j.operator.index, s) in self.golden for s in range(len(j.operator.outputs)))]
+        guilty = [j for j in group if j.alone.bad]
+        culprit = self._culprit(holders, guilty)
+        for judged in group:
+            self._label_one(judged, judged is culprit, judged in holders, inputs_bad, holders, culprit)
+
+    def _culprit(self, holders: List[Judged], guilty: List[Judged]) -> Optional[Judged]:
+        """The operator to name for a group: the last one whose golden output is wrong, or the one that failed."""
+        wrong = [j for j in guilty if any(c.verdict is Verdict.FAIL for c in j.alone.comparisons.values())]
+        if wrong:
+            return wrong[-1]
+        return guilty[0] if guilty else None
+
+    def _label_one(self, judged: Judged, is_culprit: bool, holds: bool, inputs_bad: bool, holders: List[Judged],
+                   culprit: Optional[Judged]) -> None:
+        op = judged.operator
+        if is_culprit and is_random(op):
+            judged.label, judged.reason, judged.accepted = UNCOMPARED, "draws random numbers", True
+        elif is_culprit:
+            judged.label, judged.reason = ORIGIN, _why(judged.alone)
+        elif not holds:
+            self._label_without_golden(judged, holders)
+        elif not judged.alone.comparisons:
+            self._label_uncompared(judged)
+        elif judged.run.bad:
+            judged.label, judged.reason = PROPAGATED, _why(judged.run)
+        elif judged.run.status == "not run":
+            judged.reason = "the run ended before it; right on golden inputs"
+        else:
+            judged.label = RECOVERED if inputs_bad else OK
+
+    def _label_without_golden(self, judged: Judged, holders: List[Judged]) -> None:
+        op = judged.operator
+        if judged.run.bad:
+            judged.label, judged.reason = PROPAGATED, _why(judged.run)
+        elif holders:
+            judged.reason, judged.accepted = "judged with operator %d" % holders[-1].operator.index, True
+        elif not op.outputs:
+            judged.reason, judged.accepted = "has no outputs", True
+        elif all(_benign(op, slot) for slot in range(len(op.outputs))):
+            judged.reason, judged.accepted = "its outputs are not computed in test mode", True
+        else:
+            reasons = [self.golden.missing((op.index, slot)) for slot in range(len(op.outputs))]
+            judged.reason = next(filter(None, reasons), "the reference has no value for %s" % ", ".join(op.outputs))
+
+    def _label_uncompared(self, judged: Judged) -> None:
+        op = judged.operator
+        judged.reason = "%s was never written" % ", ".join(op.outputs)
+        judged.accepted = all(self.golden.blob((op.index, s)) is None or _benign(op, s) for s in range(len(op.outputs)))
+
+    def _spread(self, group: List[Judged], tainted: Set[str], inputs_bad: bool) -> None:
+        """Mark which blobs are wrong in the run after a group."""
+        for judged in group:
+            failed = judged.run.status in ("failed", "died", "not run")
+            for slot, name in enumerate(judged.operator.outputs):
+                comparison = judged.run.comparisons.get(slot)
+                bad = comparison.verdict is Verdict.FAIL if comparison else failed or inputs_bad
+                (tainted.add if bad else tainted.discard)(name)
+
+    # -- counting ----------------------------------------------------------------------------
+
+    def _tally(self) -> Tally:
+        tally = Tally()
+        for judged in self.judged:
+            for slot in range(len(judged.operator.outputs)):
+                self._count(judged, slot, tally)
+        return tally
+
+    def _count(self, judged: Judged, slot: int, tally: Tally) -> None:
+        sides = [side.comparisons[slot] for side in (judged.run, judged.alone) if slot in side.comparisons]
+        op = judged.operator
+        if judged.label == UNCOMPARED and judged.accepted and is_random(op):
+            tally.skip("%s: %s" % (op, judged.reason), True)
+        elif sides:
+            tally.add(Verdict.worst(c.verdict for c in sides), "%s: %s" % (op, sides[-1].reason))
+        elif (op.index, slot) in self.golden:
+            accepted = _benign(op, slot) or judged.accepted
+            tally.skip("%s: %s was never written" % (op, op.outputs[slot]), accepted)
+        else:
+            helper = judged.accepted or bool(judged.run.comparisons or judged.alone.comparisons)
+            reason = judged.reason if judged.accepted else self.golden.missing((op.index, slot)) or "no golden value for %s" % op.outputs[slot]
+            tally.miss(reason, helper)
+
+    def _verdict(self, tally: Tally) -> Verdict:
+        if any(j.label == ORIGIN or j.run.bad and j.label == PROPAGATED for j in self.judged):
+            return Verdict.FAIL
+        return tally.verdict if not tally.failed else Verdict.FAIL
+
+
+def _benign(op: Operator, slot: int) -> bool:
+    """Whether Caffe2 never writes this output, and nobody needs it: the mask of Dropout in test mode."""
+    return op.type == "Dropout" and slot == 1 and bool(op.argument("is_test", 0))
+
+
+def _no_numbers(*blobs: Blob) -> bool:
+    return any(blob.array is None or blob.array.dtype.kind in "OSU" for blob in blobs)
+
+
+def _as_computed(golden: np.ndarray, made: Optional[Output]) -> np.ndarray:
+    """The golden value in the dtype in which Caffe2 holds it, where no value changes by that."""
+    if made is None or made.kind != TENSOR or not made.summary.dtype or str(golden.dtype) == made.summary.dtype:
+        return golden
+    if golden.dtype.kind in "OSU":
+        return golden
+    with np.errstate(all="ignore"):
+        cast = golden.astype(made.summary.dtype)
+        return cast if np.array_equal(cast.astype(golden.dtype), golden) else golden
+
+
+def _why(side: Side) -> str:
+    if side.error:
+        return side.error
+    worst = side.worst
+    return worst.reason or "; ".join(worst.figures()) if worst else ""

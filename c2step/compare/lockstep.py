@@ -1,0 +1,31 @@
+"""Two Caffe2 versions in lockstep: the same nets, the same inputs, on another runtime."""
+
+import tempfile
+from typing import Optional
+
+from ..launch import open_session
+from ..recording import Keep
+from ..references import Reference, open_capture
+from ..stepper import Session
+
+__all__ = ["run_elsewhere"]
+
+
+def run_elsewhere(session: Session, runtime: str, directory: str, timeout: Optional[float] = None) -> Reference:
+    """Run the session's nets on another runtime into a capture, past operators that fail there.
+
+    The nets are those that this session's runtime made, so operator indices and versions agree.
+    """
+    with tempfile.TemporaryDirectory(prefix="c2step-nets-") as nets:
+        paths = session.workspace.convert(nets)
+        with open_session(None, session.inputs, paths[0], paths[1], runtime, timeout=timeout, keep=Keep(directory)) as other:
+            stop = other.cont()
+            while stop.reason in ("failed", "died", "timeout"):
+                other.skip()
+                stop = other.cont()
+            if stop.reason == "interrupted":
+                raise KeyboardInterrupt
+            other.finish(stop)
+    reference = open_capture(directory)
+    reference.notes = []
+    return reference
