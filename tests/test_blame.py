@@ -214,7 +214,9 @@ def test_a_pytorch_module_against_its_own_hooks(tmp_path, ceil_mode):
     x = np.random.RandomState(1).randn(2, 1, 8 if ceil_mode else 8, 8).astype(np.float32)
     module = space["make"]().eval()
     exported = torch.from_numpy(x)
-    torch.onnx.export(module, exported, str(tmp_path / "net.onnx"), opset_version=10, input_names=["x"], output_names=["y"])
+    torch.onnx.export(
+        module, exported, str(tmp_path / "net.onnx"), opset_version=10, input_names=["x"], output_names=["y"]
+    )
     against = "torch:%s:make" % (tmp_path / "net.py")
     found = blamed(str(tmp_path / "net.onnx"), {"x": x}, against, tmp_path)
     assert found.verdict is not Verdict.FAIL and not found.origins

@@ -32,16 +32,22 @@ def tolerances(options: argparse.Namespace) -> Tolerances:
 
 
 def reference_for(session: Session, spec: str, directory: str, name_map: Optional[str] = None,
-                  engine_runtime: Optional[str] = None, timeout: Optional[float] = None) -> Reference:  # fmt: skip
-    """Make or open what `--against` names; golden values that are made go into `directory`."""
+                  engine_runtime: Optional[str] = None, timeout: Optional[float] = None,
+                  match: bool = True) -> Reference:  # fmt: skip
+    """Make or open what `--against` names; golden values that are made go into `directory`.
+
+    Module outputs of PyTorch get the names of the blobs they belong to, unless `match` is False.
+    """
     python = find_runtime(engine_runtime).python if engine_runtime else _python(session)
     found = load(spec, session.model.files.get("onnx"), session.inputs, directory, python, Progress("reference").node,
                  show_output, timeout, name_map)  # fmt: skip
     if isinstance(found, Elsewhere):
         if found.kind not in ("python", "runtime"):
             raise UsageError("--against %s: not here yet" % spec, "python:PATH compares with another Caffe2")
-        return run_elsewhere(session, found.value if found.kind == "runtime" else "python:" + found.value, directory, timeout)
-    return matched(session, found) if spec.startswith("torch:") else found
+        return run_elsewhere(
+            session, found.value if found.kind == "runtime" else "python:" + found.value, directory, timeout
+        )
+    return matched(session, found) if match and found.meta.get("engine") == "torch" else found
 
 
 def _python(session: Session) -> str:

@@ -1,9 +1,9 @@
 """Name the first wrong operator: where a difference starts, and what only passes it on.
 
-  c2step blame model.onnx --input all.npz --against onnxruntime
-  c2step blame model.onnx --input all.npz --against golden.npz --csv blame.csv
-  c2step blame model.onnx --input all.npz --against torch:model.py:make
-  c2step blame --init-net i.pb --predict-net p.pb --input all.npz --against python:/old/bin/python
+c2step blame model.onnx --input all.npz --against onnxruntime
+c2step blame model.onnx --input all.npz --against golden.npz --csv blame.csv
+c2step blame model.onnx --input all.npz --against torch:model.py:make
+c2step blame --init-net i.pb --predict-net p.pb --input all.npz --against python:/old/bin/python
 """
 
 import argparse

@@ -77,9 +77,17 @@ class Judged:
     def to_json(self) -> Dict[str, Any]:
         """As an entry of `operators`."""
         op = self.operator
-        return {"index": op.index, "type": op.type, "outputs": list(op.outputs), "node": op.node.label if op.node else None,
-                "label": self.label, "reason": self.reason, "hints": self.hints,
-                "run": self.run.to_json(), "alone": self.alone.to_json()}
+        return {
+            "index": op.index,
+            "type": op.type,
+            "outputs": list(op.outputs),
+            "node": op.node.label if op.node else None,
+            "label": self.label,
+            "reason": self.reason,
+            "hints": self.hints,
+            "run": self.run.to_json(),
+            "alone": self.alone.to_json(),
+        }
 
 
 @dataclass
@@ -95,17 +103,38 @@ class Blame:
 
     def to_json(self) -> Dict[str, Any]:
         """As one JSON object."""
-        origins = [{"index": j.operator.index, "type": j.operator.type, "outputs": list(j.operator.outputs),
-                    "node": j.operator.node.label if j.operator.node else None, "reason": j.reason, "hints": j.hints}
-                   for j in self.origins]
-        return {"verdict": str(self.verdict), "compared": self.tally.compared, "skipped": self.tally.skipped,
-                "missing": self.tally.missing, "failed": self.tally.failed, "reasons": self.tally.summary(),
-                "origins": origins, "operators": [j.to_json() for j in self.operators], "notes": self.notes}
+        origins = [
+            {
+                "index": j.operator.index,
+                "type": j.operator.type,
+                "outputs": list(j.operator.outputs),
+                "node": j.operator.node.label if j.operator.node else None,
+                "reason": j.reason,
+                "hints": j.hints,
+            }
+            for j in self.origins
+        ]
+        return {
+            "verdict": str(self.verdict),
+            "compared": self.tally.compared,
+            "skipped": self.tally.skipped,
+            "missing": self.tally.missing,
+            "failed": self.tally.failed,
+            "reasons": self.tally.summary(),
+            "origins": origins,
+            "operators": [j.to_json() for j in self.operators],
+            "notes": self.notes,
+        }
 
 
-def blame(session: Session, reference: Reference, tolerances: Optional[Tolerances] = None,
-          continue_from_reference: bool = False, progress: Progress = lambda what, at, of: None,
-          keep: Optional[Keep] = None) -> Blame:
+def blame(
+    session: Session,
+    reference: Reference,
+    tolerances: Optional[Tolerances] = None,
+    continue_from_reference: bool = False,
+    progress: Progress = lambda what, at, of: None,
+    keep: Optional[Keep] = None,
+) -> Blame:
     """Run the net twice from its start and judge every operator.
 
     `continue_from_reference` lets the run go on past an operator that fails, with golden values.  The
@@ -118,8 +147,13 @@ def blame(session: Session, reference: Reference, tolerances: Optional[Tolerance
 class Judge:
     """Runs a session against a reference and judges its operators."""
 
-    def __init__(self, session: Session, reference: Reference, tolerances: Tolerances,
-                 progress: Progress = lambda what, at, of: None) -> None:
+    def __init__(
+        self,
+        session: Session,
+        reference: Reference,
+        tolerances: Tolerances,
+        progress: Progress = lambda what, at, of: None,
+    ) -> None:
         self.session = session
         self.net = session.model.predict_net
         self.golden = Golden(self.net, reference)
@@ -229,7 +263,9 @@ class Judge:
         if not again.steps or again.steps[-1].status != "ok":
             return step
         if [self._bytes(output) for output in again.steps[-1].outputs] != first and not is_random(step.operator):
-            judged.hints.append("not repeatable: it gives another value each time, so it reads memory that is not its own")
+            judged.hints.append(
+                "not repeatable: it gives another value each time, so it reads memory that is not its own"
+            )
         return again.steps[-1]
 
     def _bytes(self, output: Output) -> bytes:
@@ -280,7 +316,9 @@ class Judge:
         return reads
 
     def _label_group(self, group: List[Judged], inputs_bad: bool) -> None:
-        holders = [j for j in group if any((j.operator.index, s) in self.golden for s in range(len(j.operator.outputs)))]
+        holders = [
+            j for j in group if any((j.operator.index, s) in self.golden for s in range(len(j.operator.outputs)))
+        ]
         guilty = [j for j in group if j.alone.bad]
         culprit = self._culprit(holders, guilty)
         for judged in group:
@@ -293,8 +331,15 @@ class Judge:
             return wrong[-1]
         return guilty[0] if guilty else None
 
-    def _label_one(self, judged: Judged, is_culprit: bool, holds: bool, inputs_bad: bool, holders: List[Judged],
-                   culprit: Optional[Judged]) -> None:
+    def _label_one(
+        self,
+        judged: Judged,
+        is_culprit: bool,
+        holds: bool,
+        inputs_bad: bool,
+        holders: List[Judged],
+        culprit: Optional[Judged],
+    ) -> None:
         op = judged.operator
         if is_culprit and is_random(op):
             judged.label, judged.reason, judged.accepted = UNCOMPARED, "draws random numbers", True
@@ -360,7 +405,11 @@ class Judge:
             tally.skip("%s: %s was never written" % (op, op.outputs[slot]), accepted)
         else:
             helper = judged.accepted or bool(judged.run.comparisons or judged.alone.comparisons)
-            reason = judged.reason if judged.accepted else self.golden.missing((op.index, slot)) or "no golden value for %s" % op.outputs[slot]
+            reason = (
+                judged.reason
+                if judged.accepted
+                else self.golden.missing((op.index, slot)) or "no golden value for %s" % op.outputs[slot]
+            )
             tally.miss(reason, helper)
 
     def _verdict(self, tally: Tally) -> Verdict:

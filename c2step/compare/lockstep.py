@@ -18,7 +18,9 @@ def run_elsewhere(session: Session, runtime: str, directory: str, timeout: Optio
     """
     with tempfile.TemporaryDirectory(prefix="c2step-nets-") as nets:
         paths = session.workspace.convert(nets)
-        with open_session(None, session.inputs, paths[0], paths[1], runtime, timeout=timeout, keep=Keep(directory)) as other:
+        with open_session(
+            None, session.inputs, paths[0], paths[1], runtime, timeout=timeout, keep=Keep(directory)
+        ) as other:
             stop = other.cont()
             while stop.reason in ("failed", "died", "timeout"):
                 other.skip()

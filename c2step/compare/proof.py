@@ -24,7 +24,10 @@ def _say(origin: Judged, found: Blame, after: List[Judged]) -> None:
     later = [j for j in found.operators if j.operator.index > origin.operator.index and j.run.bad]
     well = [j for j in later if after[j.operator.index].run.status == "ok" and not after[j.operator.index].run.bad]
     ill = [j for j in later if j not in well]
-    words = "with its output replaced by the golden value, %d of %d wrong operators behind it become right" % (len(well), len(later))
+    words = "with its output replaced by the golden value, %d of %d wrong operators behind it become right" % (
+        len(well),
+        len(later),
+    )
     if ill:
         words += "; %s stays wrong" % ill[0].operator
     origin.hints.append(words)

@@ -147,7 +147,8 @@ class Scan:
         a, b, values, sizes = difference[:4]
         aa, bb, dd = float(a.dot(a)), float(b.dot(b)), float(values.dot(values))
         low, high = SAFE[a.itemsize]
-        if difference.exponent or not (low < aa < high and low < bb < high and low < dd < high):
+        plain = low < aa < high and low < bb < high and (low < dd < high or not difference.largest)
+        if difference.exponent or not plain:
             return self._scaled_sums(difference)
         ones = self._ones[:b.size]
         self.aa.add(aa)

@@ -32,7 +32,9 @@ def weigh(session: Session, reference: Reference, found: Blame, python: Optional
     runtime = getattr(session.workspace, "runtime", None)
     with Truth(model, python or runtime.python) as truth:
         for judged in found.operators:
-            if judged.operator.node and (judged.alone.bad or any(c.borderline for c in judged.alone.comparisons.values())):
+            if judged.operator.node and (
+                judged.alone.bad or any(c.borderline for c in judged.alone.comparisons.values())
+            ):
                 _weigh_one(judged, golden, truth, session)
     found.origins = [judged for judged in found.operators if judged.label == ORIGIN]
     if found.verdict is Verdict.FAIL and not found.origins and not any(j.run.bad for j in found.operators):
