@@ -90,7 +90,7 @@ def _conv(attributes: Attributes, inputs: Inputs, outputs: int) -> Optional[List
     for at, where in window.reads():
         part = padded[(slice(None), slice(None)) + where]
         part = part.reshape(batch, groups, x.shape[1] // groups, result.shape[3])
-        result += np.matmul(weights[(slice(None),) * 3 + at], part)
+        result += np.matmul(np.ascontiguousarray(weights[(slice(None),) * 3 + at]), part)
     result = result.reshape((batch, maps) + window.out)
     return [result if bias is None else result + bias.reshape((-1,) + (1,) * len(window.out))]
 
@@ -105,7 +105,7 @@ def _conv_transpose(attributes: Attributes, inputs: Inputs, outputs: int) -> Opt
     weights = w.reshape((groups, x.shape[1] // groups, w.shape[1]) + w.shape[2:])
     values = x.reshape(batch, groups, x.shape[1] // groups, int(np.prod(spatial, dtype=np.int64)))
     for at, where in window.reads():
-        part = np.matmul(np.swapaxes(weights[(slice(None),) * 3 + at], 1, 2), values)
+        part = np.matmul(np.ascontiguousarray(np.swapaxes(weights[(slice(None),) * 3 + at], 1, 2)), values)
         canvas[(slice(None),) * 3 + where] += part.reshape(canvas.shape[:3] + spatial)
     whole = canvas.reshape((batch, maps) + full)
     cut = tuple(slice(b, f - a) for b, a, f in zip(window.before, window.after, full))

@@ -233,7 +233,7 @@ def _add_constant(made: Any, name: str, constant: Any, apart: Optional[Dict[str,
 def _is_large(constant: Any) -> bool:
     if isinstance(constant, np.ndarray):
         return constant.nbytes > _LARGE and constant.dtype.kind in "fiu"
-    return len(constant.raw_data) > _LARGE and constant.data_type in _PLAIN
+    return constant.ByteSize() > _LARGE and constant.data_type in _PLAIN
 
 
 def _hollow(name: str, array: np.ndarray) -> Any:

@@ -17,6 +17,7 @@ from .graph import Call, Graph, dense, model_of
 from .kernels import first_line, run_plain
 from .old_opsets import FIRST, modernise
 from .recurrent import RECURRENT
+from .values import type_of
 
 __all__ = ["Truth", "evaluate", "own", "truth"]
 
@@ -119,6 +120,10 @@ def evaluate(graph: Graph, call: Call) -> Arrays:
         node.op_type = "ScatterElements"
         call = call._replace(node=node, opset=max(call.opset, 11))
     names = [name for name in call.node.output if name]
+    arrays = {name: value for name, value in call.constants.items() if isinstance(value, np.ndarray)}
+    rest = {name: value for name, value in call.constants.items() if name not in arrays}
+    types = dict(call.types, **{name: type_of(value) for name, value in arrays.items()})
+    call = call._replace(feeds=dict(call.feeds, **arrays), types=types, constants=rest)
     with np.errstate(all="ignore"):
         made = ReferenceEvaluator(model_of(graph, call)).run(names, call.feeds)
     return {name: np.asarray(value) for name, value in zip(names, made)}
