@@ -11,18 +11,21 @@ around it, on a copy of the model without the weights, and every such remedy is 
 5. a Constant without `value` gets one, since the backend ends the process at any other form.
 """
 from dataclasses import dataclass, field
-from typing import Any, Callable, List, NamedTuple, Optional
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple
+
+import numpy as np
 
 from c2step.errors import ConversionError
 from c2step.importer.light import Shapes, infer, light_copy, without_nodes
 from c2step.importer.onnxfile import declared, describe_node, initializers, load, model_opset
-from c2step.importer.rewriter import CAFFE2
+from c2step.importer.repairs import repair
+from c2step.importer.rewriter import CAFFE2, Applied, Finding
 from c2step.importer.stock import NodeConverter, caffe2_pb2, cpu, onnx_version, reason
 from c2step.importer.fills import fill_ops  # after stock: onnx must be imported before caffe2's protobuf
 from c2step.net import OnnxNode
 
-__all__ = ["Converted", "Refused", "convert", "declared", "describe_node", "fill_ops", "initializers", "load",
-           "model_opset", "onnx_nodes"]
+__all__ = ["Converted", "Refused", "convert", "declared", "describe_node", "fill_ops", "import_model",
+           "initializers", "load", "model_opset", "onnx_nodes"]
 
 OnNode = Callable[[int, OnnxNode], None]
 _KNOWN_OPSET = 9  # what the backend says of itself
@@ -53,6 +56,18 @@ class Converted:
     notes: List[str] = field(default_factory=list)
     refused: List[Refused] = field(default_factory=list)
     opset: int = 0
+    findings: List[Finding] = field(default_factory=list)
+    applied: List[Applied] = field(default_factory=list)
+    added: Dict[str, np.ndarray] = field(default_factory=dict)
+    fixed: Dict[str, np.ndarray] = field(default_factory=dict)  # inputs that may not be fed another value
+    model: Any = None
+
+    def blobs(self) -> Iterator[Tuple[str, np.ndarray]]:
+        """The values to feed before anything runs: the model's initializers and those that repairs added."""
+        for name, array in initializers(self.model):
+            yield name, array
+        for name, array in self.added.items():
+            yield name, array
 
 
 def _ignore(index: int, node: OnnxNode) -> None:
@@ -79,6 +94,28 @@ def convert(model: Any, opset: Optional[int] = None, on_node: OnNode = _ignore,
             len(result.refused), len(result.nodes), "\n  ".join(map(str, result.refused))),
             "c2step lint says what can be done; --import repaired rewrites what it can",
             nodes=map(str, result.refused))
+    return result
+
+
+def import_model(model: Any, repaired: bool = False, on_node: OnNode = _ignore, input_shapes: Optional[Shapes] = None,
+                 strict: bool = True, input_values: Optional[Dict[str, np.ndarray]] = None) -> Converted:
+    """`model` as Caffe2 nets, faithfully or repaired; `nodes` and `node_of` are those of `model` either way."""
+    if not repaired:
+        result = convert(model, on_node=on_node, input_shapes=input_shapes, strict=strict)
+        result.model = model
+        return result
+    done = repair(model, input_shapes, input_values=input_values)
+    nodes = onnx_nodes(model)
+    result = convert(done.model, None, lambda index, _: on_node(done.origins[index], nodes[done.origins[index]]),
+                     input_shapes, strict)
+    result.nodes, result.model, result.added = nodes, model, done.added
+    result.node_of = [done.origins[i] for i in result.node_of]
+    result.init_node_of = [done.origins[i] for i in result.init_node_of]
+    result.refused = [r._replace(index=done.origins[r.index], label=nodes[done.origins[r.index]].label) for r in result.refused]
+    result.findings, result.applied, result.fixed = done.findings, done.applied, done.fixed
+    result.notes += ["input %s is taken as %s for good, since a repair depends on it" % (
+        name, str(value.tolist())[:60]) for name, value in done.fixed.items()]
+    result.notes += ["repaired %s: %s" % (a.node, a.message) for a in done.applied]
     return result
 
 

@@ -17,8 +17,11 @@ Shapes = Dict[str, Sequence[int]]
 _SMALL = 1024  # elements: initializers up to this stay in the copy, shape inference may read them
 
 
-def light_copy(model: Any, shapes: Shapes, notes: List[str]) -> Any:
-    """The model without its large weights, with initializers as inputs and fixed input shapes."""
+def light_copy(model: Any, shapes: Shapes, notes: List[str], constants: bool = True) -> Any:
+    """The model without its large weights, with initializers as inputs and fixed input shapes.
+
+    With `constants`, every Constant node is given a `value`.
+    """
     light = onnx.ModelProto()
     light.ir_version = model.ir_version
     light.opset_import.extend(model.opset_import)
@@ -33,7 +36,8 @@ def light_copy(model: Any, shapes: Shapes, notes: List[str]) -> Any:
     for value in graph.input:
         if value.name in shapes and value.type.HasField("tensor_type"):
             _fix_shape(value, shapes[value.name])
-    _give_constants_values(graph, notes)
+    if constants:
+        _give_constants_values(graph, notes)
     return light
 
 

@@ -94,9 +94,9 @@ def model_opset(model: Any) -> int:
     return 1
 
 
-def shape_of(value: Any) -> Optional[Tuple[Dim, ...]]:
-    """The dimensions of a ValueInfoProto: ints, symbolic names, or None; None where it has no shape."""
-    kind = value.type.tensor_type
+def shape_of(kind: Any) -> Optional[Tuple[Dim, ...]]:
+    """The dimensions of a tensor TypeProto: ints, symbolic names, or None; None where it has no shape."""
+    kind = kind.tensor_type
     if not kind.HasField("shape"):
         return None
     return tuple(dim.dim_value if dim.HasField("dim_value") else dim.dim_param or None for dim in kind.shape.dim)
@@ -119,7 +119,7 @@ def _declared(value: Any) -> Tuple[str, str, Any]:
         return value.name, value.type.WhichOneof("value") or "", None
     code = value.type.tensor_type.elem_type
     dtype = onnx.TensorProto.DataType.Name(code).lower() if code else ""
-    return value.name, {"float": "float32", "double": "float64"}.get(dtype, dtype), shape_of(value)
+    return value.name, {"float": "float32", "double": "float64"}.get(dtype, dtype), shape_of(value.type)
 
 
 def initializers(model: Any) -> Iterator[Tuple[str, np.ndarray]]:

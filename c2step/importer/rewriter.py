@@ -5,7 +5,7 @@ its place.  It can emit Caffe2 operators, as nodes of the domain `caffe2` that t
 OperatorDefs one to one, or ONNX nodes again, which go through the rules themselves; so Softplus may be
 written as Relu + Log + Exp whatever the dtype.  Value names of the model never change.
 """
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 import numpy as np
 import onnx
@@ -93,9 +93,12 @@ Rule = Callable[[Node, "Rewriter"], Optional[str]]
 class Rewriter:
     """Emits nodes in place of others and keeps account of types, origins, findings and repairs."""
 
-    def __init__(self, values: Values, rules: Dict[str, Rule], names: Sequence[str], outputs: Sequence[str]) -> None:
+    def __init__(self, values: Values, rules: Dict[str, Rule], names: Sequence[str],
+                 inputs: Sequence[str], outputs: Sequence[str], functions: Optional[Dict[Any, Any]] = None) -> None:
+        self.functions = functions or {}
         self.values = values
         self._graph_outputs = set(outputs)
+        self._graph_inputs = set(inputs)
         self.nodes: List[Any] = []
         self.origins: List[int] = []
         self.added: Dict[str, np.ndarray] = {}
@@ -107,6 +110,9 @@ class Rewriter:
         self._node = Node(onnx.NodeProto(), 0)
         self._found: List[Tuple[str, str, str]] = []
         self._depth = 0
+        self._start = 0  # where the nodes that stand for the present node of the model begin
+        self._made: Set[str] = set()
+        self._aliases: Dict[str, str] = {}
 
     # --- what rules ask ---------------------------------------------------------------------------
 
@@ -136,12 +142,22 @@ class Rewriter:
         """The value of a constant, None for anything else."""
         return self.values.constant(name)
 
+    def given(self, name: str) -> Optional[np.ndarray]:
+        """The value of a constant, or of a small input as it was fed; None for anything else."""
+        value = self.value(name)
+        return self.values.assumed(name) if value is None else value
+
     def need(self, name: str, what: str) -> np.ndarray:
         """The value of a constant; Unrepairable where `what` is computed at run time."""
-        value = self.value(name)
+        value = self.given(name)
         if value is None:
             raise Unrepairable("%s is computed at run time, Caffe2 wants it fixed" % what)
         return value
+
+    @property
+    def reports(self) -> List[Tuple[str, str, str]]:
+        """What was found for the present node so far."""
+        return self._found
 
     # --- what rules say ---------------------------------------------------------------------------
 
@@ -160,6 +176,7 @@ class Rewriter:
             name = "%s__%d" % (base, self._fresh[base])
             if name not in self._taken:
                 self._taken.add(name)
+                self._made.add(name)
                 return name
 
     def const(self, value: Any, dtype: str = "", name: str = "") -> str:
@@ -170,21 +187,21 @@ class Rewriter:
         self.values.set_constant(name, array)
         return name
 
-    def emit(self, op: str, inputs: Sequence[str], dtype: str, shape: Optional[Sequence[Optional[int]]],
+    def emit(self, op: str, inputs: Sequence[str], result_dtype: str, result_shape: Optional[Sequence[Optional[int]]],
              out: str = "", **args: Any) -> str:
         """One Caffe2 operator with one output; `args` are its arguments."""
-        return self.emit_many(op, inputs, [(dtype, shape, out)], **args)[0]
+        return self.emit_many(op, inputs, [(result_dtype, result_shape, out)], **args)[0]
 
     def emit_many(self, op: str, inputs: Sequence[str],
-                  outputs: Sequence[Tuple[str, Optional[Sequence[Optional[int]]], str]], **args: Any) -> List[str]:
+                  results: Sequence[Tuple[str, Optional[Sequence[Optional[int]]], str]], **args: Any) -> List[str]:
         """One Caffe2 operator with outputs (dtype, shape, name or empty)."""
         names = []
-        for dtype, shape, name in outputs:
+        for dtype, shape, name in results:
             fresh = name or self.fresh()
             if not name or not self.values.kind(name):
                 self.values.declare(fresh, dtype, shape)
             names.append(fresh)
-        node = onnx.helper.make_node(op, list(inputs), names, domain=CAFFE2)
+        node = onnx.helper.make_node(op, self._renamed(inputs), names, domain=CAFFE2)
         node.attribute.extend(make_argument(key, value) for key, value in args.items())
         self._append(node)
         return names
@@ -192,13 +209,29 @@ class Rewriter:
     def onnx(self, op: str, *inputs: str, **attrs: Any) -> str:
         """One ONNX node, itself subject to the rules; `out` names its output."""
         out = attrs.pop("out", "") or self.fresh()
-        node = onnx.helper.make_node(op, list(inputs), [out], **attrs)
+        node = onnx.helper.make_node(op, self._renamed(inputs), [out], **attrs)
         self.process(Node(node, _INNER_OPSET, self._node.index))
         return out
+
+    def call(self, x: str, out: str) -> bool:
+        """Give the value that this rule made as `x` the name `out`; False where `x` is not this rule's own."""
+        made = [node for node in self.nodes[self._start:] if x in node.output]
+        if not made or x not in self._made or out in self._graph_inputs:
+            return False
+        for node in self.nodes[self._start:]:
+            for names in (node.input, node.output):
+                for i, name in enumerate(names):
+                    if name == x:
+                        names[i] = out
+        self._aliases[x] = out
+        return True
 
     def keep(self, proto: Any) -> None:
         """An ONNX node as it is, for the backend to convert."""
         self._append(proto)
+
+    def _renamed(self, inputs: Sequence[str]) -> List[str]:
+        return [self._aliases.get(name, name) for name in inputs]
 
     def _append(self, proto: Any) -> None:
         self.nodes.append(proto)
@@ -233,6 +266,8 @@ class Rewriter:
     def _original(self, node: Node) -> None:
         """The rule's answer for a node of the model, or its value where that is fixed, or the node itself."""
         self._found = []
+        self._start = len(self.nodes)
+        self._aliases = {}
         mark = len(self.nodes), dict(self.added)
         message, reason = None, ""
         try:

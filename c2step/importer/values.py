@@ -20,6 +20,7 @@ Shape = Tuple[Optional[int], ...]
 _NOT_EVALUATED = {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial", "Bernoulli",
                   "If", "Loop", "Scan", "SequenceMap", "Dropout", "Optional", "SequenceEmpty", "SequenceConstruct"}
 _DATA_LIMIT = 256  # elements of an input that node-wise shape inference may read
+_FED_LIMIT = 1024  # elements of a fed input that may be taken for a parameter
 _VALUE_LIMIT = 1 << 24  # elements of a value that is worth evaluating beforehand
 _NAMES = {onnx.TensorProto.FLOAT: "float32", onnx.TensorProto.DOUBLE: "float64"}
 _CODES = {name: code for code, name in _NAMES.items()}
@@ -34,7 +35,11 @@ def dtype_name(code: int) -> str:
 class Values:
     """Types, shapes and constants of the values of one graph; grows as nodes are added."""
 
-    def __init__(self, inferred: Any, opset: int, initializers: Iterable[Any] = (), sparse: Iterable[Any] = ()) -> None:
+    def __init__(self, inferred: Any, opset: int, initializers: Iterable[Any] = (), sparse: Iterable[Any] = (),
+                 fed: Optional[Dict[str, np.ndarray]] = None) -> None:
+        self._fed = {name: value for name, value in (fed or {}).items() if value.size <= _FED_LIMIT}
+        self._assumptions: Dict[str, Tuple[Optional[np.ndarray], Set[str]]] = {}
+        self.used_fed: Set[str] = set()
         self.opset = opset
         self._imports = list(inferred.opset_import)
         self._types: Dict[str, Any] = {}
@@ -63,6 +68,10 @@ class Values:
             return None
         dims = shape_of(self._types[name])
         return None if dims is None else tuple(d if isinstance(d, int) else None for d in dims)
+
+    def type_bytes(self, name: str) -> bytes:
+        """The TypeProto of a value, serialized; of an unknown one or no name, an empty one."""
+        return bytes(self._types[name].SerializeToString()) if name in self._types else b""
 
     def declare(self, name: str, dtype: str, shape: Optional[Sequence[Optional[int]]]) -> None:
         """Say what `name` is."""
@@ -102,6 +111,8 @@ class Values:
         for name in node.input:
             if name and self._looks_small(name):
                 value = self.constant(name)
+                if value is None and self.dtype(name) in ("int32", "int64"):
+                    value = self.assumed(name)
                 if value is not None and value.dtype.kind in "iuf":
                     data[name] = numpy_helper.from_array(value, name)
         return data
@@ -131,6 +142,42 @@ class Values:
             self._constants[name] = None  # a cycle ends here
             self._constants[name] = self._read(name)
         return self._constants[name]
+
+    def assumed(self, name: str) -> Optional[np.ndarray]:
+        """The value of `name` in runs where the small inputs are as they were fed; `used_fed` collects which."""
+        value, used = self._assume(name)
+        if value is not None:
+            self.used_fed |= used
+        return value
+
+    def _assume(self, name: str) -> Tuple[Optional[np.ndarray], Set[str]]:
+        if not self._fed or not name:
+            return self.constant(name), set()
+        if name not in self._assumptions:
+            self._assumptions[name] = None, set()
+            self._assumptions[name] = self._assume_anew(name)
+        return self._assumptions[name]
+
+    def _assume_anew(self, name: str) -> Tuple[Optional[np.ndarray], Set[str]]:
+        if name in self._fed:
+            return self._fed[name], {name}
+        value = self.constant(name)
+        if value is not None or name not in self._makers:
+            return value, set()
+        node, opset = self._makers[name]
+        if node.op_type in _NOT_EVALUATED or node.domain not in ("", "ai.onnx"):
+            return None, set()
+        inputs, used = {}, set()
+        for source in filter(None, node.input):
+            given, through = self._assume(source)
+            if given is None or given.size > _FED_LIMIT:
+                return None, set()
+            inputs[source] = given
+            used |= through
+        try:
+            return dict(zip(node.output, _reference(node, opset, inputs))).get(name), used
+        except Exception:  # whatever the reference implementation cannot do stays unknown
+            return None, set()
 
     def _read(self, name: str) -> Optional[np.ndarray]:
         if name in self._tensors:
