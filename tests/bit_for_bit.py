@@ -2,6 +2,7 @@
 
 import os
 from typing import Any, Dict, Iterator, List, NamedTuple, Tuple
+from unittest import mock
 
 import c2step
 import serialized_operators
@@ -51,12 +52,17 @@ def serialized(folder: str) -> Model:
 
 
 def compare(model: Model, runtimes: Tuple[str, str], folder: str) -> Verdict:
-    """Run the model on both runtimes, to its end or to the operator that fails, and compare all that they wrote."""
+    """Run the model on both runtimes, to its end or to the operator that fails, and compare all that they wrote.
+
+    One thread each: the last bit of a matrix product depends on how many threads share it, and MKL may take fewer than
+    it is offered.
+    """
     captures = []
     for side, runtime in enumerate(runtimes):
         place = os.path.join(folder, str(side))
         nets = {role: path for role, path in model.files.items() if role != "model"}
-        c2step.dump(model.files.get("model"), model.inputs, place, runtime=runtime, **nets)
+        with mock.patch.dict(os.environ, OMP_NUM_THREADS="1", MKL_NUM_THREADS="1"):
+            c2step.dump(model.files.get("model"), model.inputs, place, runtime=runtime, **nets)
         captures.append(Capture(place))
     return _verdict(*captures)
 
