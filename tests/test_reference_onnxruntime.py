@@ -1,7 +1,9 @@
 """Golden values from onnxruntime equal the shared ones and those of the whole graph, whatever the model is like."""
 
 import glob
+import json
 import os
+import subprocess
 
 import numpy as np
 import onnx
@@ -11,7 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 from c2step.errors import ReferenceFailed
 from c2step.references import make_onnxruntime, open_capture
 from reference_support import PYTHON, differing, every_value, fed, golden, node, quick, write_model
-from shared_material import shared_dir
+from shared_material import CHECKOUT, shared_dir
 
 SHARED = shared_dir() or ""
 CASES = sorted(os.path.dirname(path) for path in glob.glob(os.path.join(SHARED, "cases", "*", "model.onnx")))
@@ -274,38 +276,31 @@ def test_memory_holds_one_node_at_a_time(tmp_path):
     names = ["v%d" % number for number in range(31)]
     nodes = [node("Add", "%s one" % a, b) for a, b in zip(names, names[1:])]
     path = write_model(tmp_path / "m.onnx", nodes, {"v0": x}, [names[-1]], {"one": np.ones(1, np.float32)})
-    peaks = [peak_after(path, x, tmp_path, some) for some in ("v1", "v30")]
-    assert peaks[1] - peaks[0] < 60 << 10
+    peaks = peaks_of(path, x, tmp_path)
+    assert len(peaks) == 30 and peaks[-1] - peaks[0] < 60 << 10
 
 
-def peak_after(path, x, folder, last):
-    """The peak memory of an engine in KiB after it ran the graph up to one value."""
-    code = """
-import resource, sys
+def peaks_of(path, x, folder):
+    """The peak memory of an engine, in KiB, after each node."""
+    script = folder / "measured.py"
+    script.write_text("""
+import resource
 from c2step.references.engines import onnx_engine, serve
-asked = onnx_engine._Engine.run
-def run(self, request, send):
-    del self.graph.nodes[%d:]
-    return dict(asked(self, request, send), peak=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
-onnx_engine._Engine.run = run
-onnx_engine.main()
-""" % int(last[1:])
-    (folder / "measured.py").write_text(code)
-    return run_measured(str(folder / "measured.py"), path, x, folder)
-
-
-def run_measured(script, path, x, folder):
-    import json
-    import subprocess
-
+def measured(request, send):
+    peaks = []
+    engine.run(request, lambda event: peaks.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss))
+    return {"peaks": peaks[1::2]}
+engine = onnx_engine._Engine()
+serve.serve({"open": engine.open, "run": measured})
+""")
     np.save(str(folder / "v0.npy"), x)
     value = {"file": "v0.npy", "version": 0, "type": "tensor(float)", "kind": "tensor"}
     asked = [{"do": "open", "model": path},
              {"do": "run", "out": str(folder), "start": 0, "tick": 1, "values": {"v0": value}, "lost": {}}]
-    environment = dict(os.environ, PYTHONPATH=os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    done = subprocess.run([PYTHON, script], input="".join(json.dumps(a) + "\n" for a in asked), env=environment,
-                          stdout=subprocess.PIPE, universal_newlines=True, timeout=60, check=True)
-    return json.loads(done.stdout.splitlines()[-1])["done"]["peak"]
+    done = subprocess.run([PYTHON, str(script)], input="".join(json.dumps(a) + "\n" for a in asked),
+                          env=dict(os.environ, PYTHONPATH=CHECKOUT), stdout=subprocess.PIPE, universal_newlines=True,
+                          timeout=60, check=True)
+    return json.loads(done.stdout.splitlines()[-1])["done"]["peaks"]
 
 
 def test_large_weights_give_the_bits_of_the_whole_graph(make, tmp_path):
