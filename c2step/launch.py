@@ -52,6 +52,7 @@ def open_session(
         spec = _spec(model, init_net, predict_net, importing, dims or {}, partial)
         fed = _fed(workspace, spec, inputs, dims or {}, seed, as_float32, preprocess)
         spec["input_shapes"] = {name: list(array.shape) for name, array in fed.arrays.items()}
+        spec["input_values"] = {name: _as_json(array) for name, array in fed.arrays.items() if _is_small(array)}
         header = {"preprocessing": fed.preprocessing, "seed": seed, "input_notes": fed.notes}
         session = Session(workspace, spec, fed.arrays, keep or default_keep(), header)
     except BaseException:
@@ -106,6 +107,14 @@ def _fed(
         fed.arrays.update(drawn)
         fed.notes.extend("input %s is drawn at random, seed %d" % (name, seed) for name in drawn)
     return check_inputs(fed, declared, declares["known"], as_float32)
+
+
+def _is_small(array: np.ndarray) -> bool:
+    return array.size <= 64 and array.dtype.kind in "iub"
+
+
+def _as_json(array: np.ndarray) -> Dict[str, Any]:
+    return {"dtype": str(array.dtype), "shape": list(array.shape), "values": array.reshape(-1).tolist()}
 
 
 def _tensor_reader(workspace: Workspace) -> Callable[[str], Blob]:

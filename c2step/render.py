@@ -429,16 +429,20 @@ def _answer(found: Dict[str, Any]) -> List[str]:
     for origin in found["origins"]:
         node = " (ONNX node %s)" % quote(origin["node"]) if origin["node"] else ""
         outputs = ",".join(quote(name) for name in origin["outputs"])
-        lines.append("ORIGIN: operator %d %s -> %s%s: %s" % (origin["index"], origin["type"], outputs, node, origin["reason"]))
+        where = "operator %d %s -> %s%s" % (origin["index"], origin["type"], outputs, node)
+        lines.append("ORIGIN: %s: %s" % (where, origin["reason"]))
         lines += ["  " + hint for hint in origin["hints"]]
-    failed = [row for row in found["operators"] if row["run"]["status"] in ("failed", "died") and row["label"] != "ORIGIN"]
-    for row in failed:
-        lines.append("the run ended at operator %d %s: %s" % (row["index"], row["type"], row["run"]["error"]))
+    for row in found["operators"]:
+        if row["run"]["status"] in ("failed", "died") and row["label"] != "ORIGIN":
+            lines.append(
+                "in the run, operator %d %s %s: %s"
+                % (row["index"], row["type"], row["run"]["status"], row["run"]["error"])
+            )
     if found["verdict"] == "FAIL" and not found["origins"]:
         first = next((row for row in found["operators"] if row["label"] == "PROPAGATED"), None)
         if first:
-            lines.append("no operator is wrong on golden inputs; the error grows on the way and first shows at operator %d %s"
-                         % (first["index"], first["type"]))  # fmt: skip
+            lines.append("no operator is wrong on golden inputs; the error grows on the way and first shows at "
+                         "operator %d %s" % (first["index"], first["type"]))  # fmt: skip
     lines += ["not compared: %s" % reason for reason in found["reasons"][:12] if found["verdict"] == "INCONCLUSIVE"]
     counts = "%(compared)d compared, %(failed)d failed, %(skipped)d skipped, %(missing)d missing" % found
     return lines + ["%s: %s" % (found["verdict"], counts)]

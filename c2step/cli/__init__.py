@@ -15,6 +15,7 @@ COMMANDS: Dict[str, str] = {
     "dump": "run a model and keep every output blob in a directory",
     "show": "list a net's operators, or a capture's blobs, one line each",
     "blame": "name the first wrong operator, against a reference",
+    "lint": "list what Caffe2 will refuse, fail at, die of or get wrong, before anything runs",
     "compare": "compare two captures or files of arrays",
     "reference": "make golden values once, for use later or elsewhere",
     "expose": "write an ONNX file whose inner values are outputs too",

@@ -6,8 +6,10 @@ import sys
 import time
 from typing import List, Optional
 
+import numpy as np
+
 from ..compare.lockstep import run_elsewhere
-from ..compare.tolerance import Rule, Tolerances
+from ..compare.tolerance import Tolerances
 from ..errors import UsageError
 from ..references import Elsewhere, Match, Reference, load, match_modules
 from ..stepper import Session
@@ -58,7 +60,7 @@ def _python(session: Session) -> str:
 def matched(session: Session, reference: Reference) -> Reference:
     """The reference with module outputs under the names of the blobs they belong to; each match is a note."""
     stop = session.cont()
-    blobs = [(out.name, kept.real()) for step in stop.steps for out in step.outputs for kept in [session.kept(out)]
+    blobs = [(out.name, np.asarray(kept.real())) for step in stop.steps for out in step.outputs for kept in [session.kept(out)]
              if kept is not None and kept.array is not None]  # fmt: skip
     matches: List[Match] = match_modules(reference, blobs)
     session.restart()

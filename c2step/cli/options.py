@@ -2,7 +2,7 @@
 
 import argparse
 import sys
-from typing import Optional
+from typing import Any, Dict, List, Optional
 
 from ..errors import UsageError
 from ..importer.inputs import Preprocess, parse_dims
@@ -11,6 +11,7 @@ from ..stepper import Keep, Session
 
 __all__ = ["add_model", "add_session", "opened", "parse_bytes", "say", "warn_unfed"]
 
+_SHOWN_FINDINGS = 5
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
 
@@ -85,7 +86,17 @@ def opened(options: argparse.Namespace, keep: Optional[Keep] = None) -> Session:
     )
     for note in list(session.model.notes) + session.notes:
         say("note: %s" % note)
+    left = [f for f in session.model.findings if options.importing == "faithful" or not f["repair"]]
+    _say_findings([finding for finding in left if finding["effect"] != "note"])
     return session
+
+
+def _say_findings(findings: List[Dict[str, Any]]) -> None:
+    """Lint's short form: what is known beforehand, at most a few lines."""
+    for finding in findings[:_SHOWN_FINDINGS]:
+        say("lint: %s at %s %s: %s" % (finding["effect"], finding["op_type"], finding["node"], finding["message"]))
+    if len(findings) > _SHOWN_FINDINGS:
+        say("lint: %d more; c2step lint lists them" % (len(findings) - _SHOWN_FINDINGS))
 
 
 def show_output(text: str) -> None:

@@ -13,7 +13,7 @@ golden values (several from one ONNX node, helper blobs) are judged as one.
 """
 
 from dataclasses import dataclass, field
-from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Set, Tuple
+from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Set
 
 import numpy as np
 
@@ -169,6 +169,8 @@ class Judge:
         self._alone()
         self._label()
         origins = [j for j in self.judged if j.label == ORIGIN]
+        for judged in origins:
+            self._quote_lint(judged)
         tally = self._tally()
         return Blame(self.judged, origins, tally, self._verdict(tally), self.notes, stop)
 
@@ -383,6 +385,13 @@ class Judge:
                 comparison = judged.run.comparisons.get(slot)
                 bad = comparison.verdict is Verdict.FAIL if comparison else failed or inputs_bad
                 (tainted.add if bad else tainted.discard)(name)
+
+    def _quote_lint(self, judged: Judged) -> None:
+        node = judged.operator.node
+        for finding in self.session.model.findings:
+            if node is not None and finding["index"] == node.index and finding["effect"] != "note":
+                repair = "; --import repaired: %s" % finding["repair"] if finding["repair"] else ""
+                judged.hints.append("lint %s: %s%s" % (finding["code"], finding["message"], repair))
 
     # -- counting ----------------------------------------------------------------------------
 

@@ -85,7 +85,7 @@ def _coarsest(dtypes: Iterable[Any]) -> Optional[str]:
 
 def _float_name(dtype: Any) -> str:
     """The type of the numbers in a dtype or a name of one; empty where they are no floats."""
-    if dtype == "bfloat16":     # numpy itself does not know it
+    if isinstance(dtype, str) and dtype == "bfloat16":     # numpy itself does not know it
         return "bfloat16"
     dtype = np.dtype(dtype)
     if dtype.kind == "f":

@@ -1,5 +1,6 @@
 """Float64 as the judge: which side of a difference is off, and whether it is more than rounding."""
 
+import sys
 from typing import Dict, List, Optional
 
 import numpy as np
@@ -30,7 +31,7 @@ def weigh(session: Session, reference: Reference, found: Blame, python: Optional
         return
     golden = Golden(session.model.predict_net, reference)
     runtime = getattr(session.workspace, "runtime", None)
-    with Truth(model, python or runtime.python) as truth:
+    with Truth(model, python or (runtime.python if runtime else sys.executable)) as truth:
         for judged in found.operators:
             if judged.operator.node and (
                 judged.alone.bad or any(c.borderline for c in judged.alone.comparisons.values())

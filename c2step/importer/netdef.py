@@ -168,6 +168,32 @@ def _declarations(init: Any, predict: Any) -> List[str]:
     return notes
 
 
+def lint_nets(pair: Pair) -> List[Dict[str, Any]]:
+    """Operators of native nets that this build of Caffe2 does not have."""
+    from caffe2.python import workspace
+
+    known = set(workspace.RegisteredOperators())
+    findings = []
+    for role, net in (("init_net", pair.init_net), ("predict_net", pair.predict_net)):
+        for index, op in enumerate(net.op):
+            if op.type not in known:
+                message = "this build of Caffe2 has no operator %s" % op.type
+                findings.append(_finding("operator-missing", "%s operator %d" % (role, index), op.type, message, index))
+    return findings
+
+
+def _finding(code: str, node: str, op_type: str, message: str, index: int) -> Dict[str, Any]:
+    return {
+        "code": code,
+        "node": node,
+        "op_type": op_type,
+        "effect": "fail",
+        "repair": "",
+        "message": message,
+        "index": index,
+    }
+
+
 def to_net(net: Any, node_of: Sequence[int] = (), nodes: Sequence[OnnxNode] = ()) -> Net:
     """A NetDef as plain data; `node_of[i]` is the ONNX node of operator i."""
     operators = []

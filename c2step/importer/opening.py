@@ -18,7 +18,7 @@ from ..net import OnnxNode
 from . import netdef
 from .files import ModelFiles, find_model
 
-__all__ = ["Loaded", "Opened", "load_model", "open_model"]
+__all__ = ["Loaded", "Opened", "lint_model", "load_model", "open_model"]
 
 Declared = Tuple[str, Optional[str], Optional[Sequence[Any]]]
 
@@ -130,47 +130,59 @@ def _open_pair(files: ModelFiles, pair: netdef.Pair) -> Opened:
 
 def _open_onnx(loaded: Loaded, spec: Dict[str, Any], on_node: Callable[[int, str], None]) -> Opened:
     from . import backend
+    from .lint import lint
 
-    files, model = loaded.files, loaded.onnx_model
-    notes: List[str] = []
+    model = loaded.onnx_model
     shapes = _input_shapes(backend, model, spec)
-    findings: List[Dict[str, Any]] = []
-    if spec.get("import", "faithful") == "repaired":
-        model, applied = _repaired(model, shapes)
-        notes += ["repaired %s: %s" % (a.node, a.message) for a in applied]
-    converted = backend.convert(
+    values = small_values(spec)
+    repaired = spec.get("import", "faithful") == "repaired"
+    findings = [] if repaired else lint(model, shapes, values)
+    converted = backend.import_model(
         model,
-        on_node=lambda index, node: on_node(index, "%s %s" % (node.op_type, node.label)),
-        input_shapes=shapes or None,
-        strict=not spec.get("partial"),
+        repaired,
+        lambda index, node: on_node(index, "%s %s" % (node.op_type, node.label)),
+        shapes or None,
+        not spec.get("partial"),
+        values,
     )
+    if not converted.predict.op:
+        raise ModelError("%s has no nodes that become operators" % loaded.files.onnx, "its graph is empty")
     init = caffe2_pb2.NetDef(name=(converted.predict.name or "net").replace("_predict", "") + "_init")
     init.op.extend(converted.init_ops)
     inputs, outputs = backend.declared(model)
-    if not converted.predict.op:
-        raise ModelError("%s has no nodes that become operators" % files.onnx, "its graph is empty")
     return Opened(
-        files,
+        loaded.files,
         init,
         converted.predict,
         list(inputs),
         list(outputs),
-        notes + list(converted.notes),
-        findings,
-        [vars(r) if not hasattr(r, "_asdict") else r._asdict() for r in converted.refused],
+        list(converted.notes),
+        [finding._asdict() for finding in findings or converted.findings],
+        [refused._asdict() for refused in converted.refused],
         list(converted.nodes),
         list(converted.node_of),
         list(converted.init_node_of),
         model,
-        lambda: backend.initializers(model),
+        converted.blobs,
     )
 
 
-def _repaired(model: Any, shapes: Dict[str, Sequence[int]]) -> Tuple[Any, List[Any]]:
-    from .repairs import repair
+def lint_model(loaded: Loaded, spec: Dict[str, Any]) -> List[Dict[str, Any]]:
+    """What Caffe2 will refuse, fail at, die of or get wrong, as JSON; nothing is converted."""
+    if loaded.pair is not None:
+        return netdef.lint_nets(loaded.pair)
+    from . import backend
+    from .lint import lint
 
-    model, applied = repair(model, shapes)
-    return model, list(applied)
+    shapes = _input_shapes(backend, loaded.onnx_model, spec)
+    return [finding._asdict() for finding in lint(loaded.onnx_model, shapes, small_values(spec))]
+
+
+def small_values(spec: Dict[str, Any]) -> Optional[Dict[str, np.ndarray]]:
+    """Fed values that are small enough to be looked at when a node's form depends on them, such as axes."""
+    given = spec.get("input_values") or {}
+    values = {name: np.array(v["values"], dtype=v["dtype"]).reshape(v["shape"]) for name, v in given.items()}
+    return values or None
 
 
 def _input_shapes(backend: Any, model: Any, spec: Dict[str, Any]) -> Dict[str, Sequence[int]]:

@@ -20,7 +20,7 @@ from ..blob import STRING, TENSOR, UNREADABLE, Blob, BlobSummary, summarize
 from ..capture import file_name, read_blob, write_blob
 from ..errors import CaptureError, InputError, OperatorError
 from ..importer import netdef
-from ..importer.opening import Loaded, Opened, load_model, open_model
+from ..importer.opening import Loaded, Opened, lint_model, load_model, open_model
 from . import StepEvent, Workspace, reader
 from .status import CONVERT, FEED, FETCH, IDLE, INIT, RUN, Status
 
@@ -105,6 +105,13 @@ class LocalWorkspace(Workspace):
         if self._opened is None:
             raise RuntimeError("no model is open")
         return self._opened
+
+    def lint(self, spec: Dict[str, Any]) -> List[Dict[str, Any]]:
+        """What is known beforehand about the model."""
+        self.declare(spec)
+        assert self._loaded
+        with self._current():
+            return lint_model(self._loaded, spec)
 
     @staticmethod
     def read_net(path: str) -> Dict[str, Any]:

@@ -301,6 +301,10 @@ class ProcessWorkspace(Workspace):
         """Shapes that Caffe2 infers."""
         return self.request("infer_shapes")  # type: ignore[no-any-return]
 
+    def lint(self, spec: Dict[str, Any]) -> List[Dict[str, Any]]:
+        """What is known beforehand about a model."""
+        return self.request("lint", spec=spec)  # type: ignore[no-any-return]
+
     def read_net(self, path: str) -> Dict[str, Any]:
         """One net file as JSON."""
         return self.request("read_net", path=os.path.abspath(path))  # type: ignore[no-any-return]

@@ -149,6 +149,9 @@ class _Server:
     def do_infer_shapes(self) -> Any:
         return self._caffe2().infer_shapes()
 
+    def do_lint(self, spec: Dict[str, Any]) -> Any:
+        return self._caffe2().lint(spec)
+
     def do_read_net(self, path: str) -> Any:
         return self._caffe2().read_net(path)
 
