@@ -226,6 +226,11 @@ def test_a_fed_initializer_takes_the_fed_value(make, tmp_path):
     assert np.array_equal(make(path, {"x": X, "w": 0 * X}).get("y"), X)
 
 
+def test_an_output_that_is_an_initializer_or_an_input_has_its_value(make, tmp_path):
+    path = write_model(tmp_path / "m.onnx", [node("Add", "x w", "y")], {"x": X}, ["y", "w", "x"], {"w": X + 1})
+    assert differing(make(path, {"x": X}), {"y": X + X + 1, "w": X + 1, "x": X}) == []
+
+
 def test_inputs_must_be_those_of_the_model(make, tmp_path):
     path = write_model(tmp_path / "m.onnx", [node("Relu", "x", "y")], {"x": X}, ["y"])
     with pytest.raises(ReferenceFailed, match="no value for input x"):

@@ -110,9 +110,10 @@ def _explain(reference: Reference, row: Dict[str, Any]) -> None:
 
 
 def _label(row: Dict[str, Any]) -> str:
-    where = "" if row.get("index") is None else " %d" % row["index"]
     name = row.get("name") or (row["outputs"][0]["name"] if row.get("outputs") else "")
-    return "node%s %s%s" % (where, row["type"], ' "%s"' % name if name else "")
+    if row.get("index") is None:
+        return "module %s %s" % (name, row["type"])
+    return "node %d %s%s" % (row["index"], row["type"], ' "%s"' % name if name else "")
 
 
 def open_npz(path: str, name_map: Optional[str] = None) -> Reference:

@@ -16,7 +16,7 @@ from c2step.errors import ReferenceFailed
 
 from .values import NUMPY_TYPES, WIDER, type_proto
 
-__all__ = ["Call", "Graph", "captured", "model_of"]
+__all__ = ["Call", "Graph", "captured", "dense", "model_of"]
 
 _STANDARD = ("", "ai.onnx")
 _LARGE = 1 << 20

@@ -12,7 +12,7 @@ import onnx
 from c2step.errors import ReferenceFailed
 
 from .exposing import expose
-from .graph import Call, Graph
+from .graph import Call, Graph, dense
 from .serve import Event, serve
 from .values import WIDER, Values, type_of
 
@@ -59,6 +59,11 @@ class _Engine:
             send({"doing": label(index, node), "at": at, "of": total, "row": head})
             send({"row": dict(head, **runner.row(request["tick"] + at, index, node))})
         outputs = [value.name for value in self.graph.model.graph.output]
+        for slot, name in enumerate(name for name in outputs if name in self.graph.initializers and name not in values):
+            array = dense(self.graph.loaded(self.graph.initializers[name]))
+            stored = dict(values.keep(request["tick"] + total, slot, name, array, type_of(array)), version=0)
+            send({"row": {"index": None, "type": "Initializer", "name": name, "node": None, "inputs": [], "error": "",
+                          "status": "ok", "outputs": [stored]}})
         return {"outputs": outputs, "lost": {name: runner.lost[name] for name in outputs if name in runner.lost}}
 
     def truth(self, request: Dict[str, Any], send: Event) -> Dict[str, Any]:
