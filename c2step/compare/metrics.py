@@ -50,7 +50,8 @@ def measure(actual: Any, reference: Any, tolerance: Optional[Tolerance] = None) 
         return Comparison(Verdict.PASS, "equal, 0 elements", equal=same, **base)
     if not (_numbers(actual) and _numbers(reference)):
         return compare_objects(actual, reference, base)
-    return _compare_numbers(_real(actual), _real(reference), tolerance, base)
+    with np.errstate(all="ignore"):      # NaN, Inf and overflow are findings here, not surprises
+        return _compare_numbers(_real(actual), _real(reference), tolerance, base)
 
 
 def compare_blobs(actual: Blob, reference: Blob, tolerance: Optional[Tolerance] = None) -> Comparison:
@@ -215,10 +216,9 @@ def _rounded_on_the_way(pairs: Pairs, scan: Scan) -> bool:
     """Whether float64 values are the reference's, but for having been float32 once."""
     if scan.equal or any(dtype != np.float64 for dtype in pairs.types):
         return False
-    with np.errstate(all="ignore"):
-        for start in pairs.starts():
-            a, b = pairs.at(start)
-            b = b.astype(np.float32).astype(np.float64)
-            if not (np.equal(a, b) | (np.isnan(a) & np.isnan(b))).all():
-                return False
+    for start in pairs.starts():
+        a, b = pairs.at(start)
+        b = b.astype(np.float32).astype(np.float64)
+        if not (np.equal(a, b) | (np.isnan(a) & np.isnan(b))).all():
+            return False
     return True

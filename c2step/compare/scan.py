@@ -63,9 +63,8 @@ class Scan:
 
     def run(self) -> "Scan":
         """Look at every chunk."""
-        with np.errstate(all="ignore"):
-            for start in self.pairs.starts():
-                self._chunk(start, *self.pairs.at(start))
+        for start in self.pairs.starts():
+            self._chunk(start, *self.pairs.at(start))
         if self.limits.rtol:
             self.max_rel = self.limits.rtol * self.ratio
         return self
@@ -73,15 +72,14 @@ class Scan:
     def again(self, limits: Limits) -> Tuple[int, float, Optional[int]]:
         """How many elements are outside wider limits; the worst ratio and where it is."""
         outside, ratio, worst = 0, 0.0, None
-        with np.errstate(all="ignore"):
-            for start in self._doubtful(limits):
-                difference = self._subtract(*self.pairs.at(start))
-                ratios, threshold = limits.ratios(difference, self._magnitudes(difference))
-                top = float(np.maximum.reduce(ratios))
-                if top > threshold:
-                    outside += int(np.count_nonzero(ratios > threshold))
-                if top > ratio:
-                    ratio, worst = top, start + _place(difference, int(ratios.argmax()))
+        for start in self._doubtful(limits):
+            difference = self._subtract(*self.pairs.at(start))
+            ratios, threshold = limits.ratios(difference, self._magnitudes(difference))
+            top = float(np.maximum.reduce(ratios))
+            if top > threshold:
+                outside += int(np.count_nonzero(ratios > threshold))
+            if top > ratio:
+                ratio, worst = top, start + _place(difference, int(ratios.argmax()))
         return outside, ratio, worst
 
     def _doubtful(self, limits: Limits) -> List[int]:
