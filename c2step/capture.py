@@ -1,6 +1,6 @@
 """A capture: a directory with every blob of a run, written as it goes, readable by anything.
 
-    capture.json    what was run: model and its hash, versions, inputs, preprocessing, notes
+    capture.json    what was run: model and its hash, the net, versions, inputs, preprocessing, notes
     journal.jsonl   one JSON object per executed operator, in order
     *.npy           one file per blob version; tensors of strings are .json
 
@@ -140,7 +140,7 @@ class CaptureWriter:
             os.makedirs(self.path, exist_ok=True)
             _clear(self.path)
             self.write_header(header)
-            self._file = open(os.path.join(self.path, JOURNAL), "a", encoding="utf-8")  # noqa: SIM115
+            self._file = open(os.path.join(self.path, JOURNAL), "ab", buffering=0)  # noqa: SIM115
         except OSError as error:
             raise disk_error(error, os.path.join(self.path, HEADER)) from error
 
@@ -153,19 +153,21 @@ class CaptureWriter:
         os.replace(target + ".new", target)
 
     def add(self, row: Dict[str, Any]) -> None:
-        """Append one operator to the journal."""
+        """Append one operator to the journal: a whole line, or none where the disk is full."""
         assert self._file is not None
+        line = (json.dumps(row) + "\n").encode("utf-8")
+        start = self._file.seek(0, os.SEEK_END)
         try:
-            self._file.write(json.dumps(row) + "\n")
-            self._file.flush()
+            if self._file.write(line) != len(line):
+                raise OSError(errno.ENOSPC, "no space left")
         except OSError as error:
+            self._file.truncate(start)
             raise disk_error(error, os.path.join(self.path, JOURNAL)) from error
 
     def close(self) -> None:
         """Close the journal."""
         if self._file is not None:
-            with contextlib.suppress(OSError):  # the last line did not fit: the lines before it stand
-                self._file.close()
+            self._file.close()
             self._file = None
 
 
