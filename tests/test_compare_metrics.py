@@ -68,7 +68,7 @@ def two_arrays(draw: Any) -> Tuple[np.ndarray, np.ndarray]:
 
 
 @given(two_arrays())
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_figures_are_those_of_exact_arithmetic(arrays: Tuple[np.ndarray, np.ndarray]) -> None:
     a, b = arrays
     found = measure(a, b)
@@ -94,7 +94,7 @@ def test_figures_are_those_of_exact_arithmetic(arrays: Tuple[np.ndarray, np.ndar
 
 
 @given(two_arrays())
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_special_values_are_counted_where_they_are(arrays: Tuple[np.ndarray, np.ndarray]) -> None:
     a, b = arrays
     found = measure(a, b)
@@ -111,7 +111,7 @@ def test_special_values_are_counted_where_they_are(arrays: Tuple[np.ndarray, np.
 
 
 @given(two_arrays(), st.sampled_from([0.0, 1e-6, 1e-3]), st.sampled_from([0.0, 1e-6, 1.0]))
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_verdict_lies_between_allclose_and_its_widest_slack(arrays: Tuple[np.ndarray, np.ndarray], rtol: float,
                                                             atol: float) -> None:
     a, b = (side.astype("float64") for side in arrays)
@@ -354,26 +354,26 @@ def test_ulps_are_of_the_reference_type() -> None:
 
 @given(hnp.arrays(st.sampled_from(["int8", "uint8", "int32", "int64", "uint64", "bool"]),
                   hnp.array_shapes(max_dims=2, max_side=4)), st.data())
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_integers_are_compared_exactly(b: np.ndarray, data: Any) -> None:
     a = data.draw(hnp.arrays(data.draw(st.sampled_from(["int8", "int64", "uint64", str(b.dtype)])), b.shape))
     found = measure(a, b)
     differences = [int(x) - int(y) for x, y in zip(a.ravel().tolist(), b.ravel().tolist())]
     assert found.bad == sum(d != 0 for d in differences)
     assert found.max_abs == pytest.approx(max(map(abs, differences)))
-    assert found.mean == pytest.approx(sum(differences) / len(differences), rel=1e-9)
+    assert found.mean == pytest.approx(sum(differences) / len(differences), abs=1e-12 * max(map(abs, differences)))
 
 
 def test_no_more_than_a_few_megabytes_are_taken() -> None:
-    b = noise(4000000)
-    for a in (b.copy(), b + np.float32(1e-5) * noise(4000000, seed=1), noise(4000000, seed=2),
-              np.full(4000000, np.nan, "float32")):
-        for ours, theirs in ((a, b), (a.reshape(2000, 2000).T, b.reshape(2000, 2000).T)):
+    b = noise(2000, 1000)
+    for a in (b.copy(), b + np.float32(1e-5) * noise(2000, 1000, seed=1), noise(2000, 1000, seed=2),
+              np.full((2000, 1000), np.nan, "float32")):
+        for ours, theirs in ((a, b), (a.T, b.T)):
             tracemalloc.start()
             measure(ours, theirs)
             peak = tracemalloc.get_traced_memory()[1]
             tracemalloc.stop()
-            assert peak < 4e6
+            assert peak < 3e6
 
 
 # ---- Int8, JSON ---------------------------------------------------------------------------------------
