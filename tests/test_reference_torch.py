@@ -168,6 +168,28 @@ def test_the_names_of_newer_exporters_lead_to_the_module():
         ("layer1.0.conv", "/layer1/layer1.0/conv/Conv_output_0", "name"), ("fc", "/fc/Add_output_0", "name")]
 
 
+def test_a_name_holds_for_a_changed_shape_too():
+    (found,) = match_modules(reference_of([("conv", noise(1, 2, 28))]), [("/conv/Conv_output_0", noise(1, 2, 24))])
+    assert found == Match("conv", "/conv/Conv_output_0", "name", True)
+
+
+def test_a_second_call_has_its_own_name():
+    a, b = noise(1, 2, 3), noise(2, 2, 3)
+    blobs = [("/relu/Relu_output_0", a + 9), ("/Sub_output_0", a), ("/relu_1/Relu_output_0", b + 9)]
+    found = match_modules(reference_of([("relu", a), ("relu#2", b)]), blobs)
+    assert [(m.module, m.blob, m.how) for m in found] == [
+        ("relu", "/relu/Relu_output_0", "name"), ("relu#2", "/relu_1/Relu_output_0", "name")]
+
+
+def test_the_model_as_a_whole_is_its_outputs_and_so_are_its_last_modules():
+    a, b = noise(1, 2, 3), noise(2, 2, 3)
+    reference = reference_of([("seq.0", a), ("seq.1", b), ("seq", b), ("<root>", b)])
+    found = match_modules(reference, [("10", a + 9), ("11", a + 5), ("12", b + 9)], outputs=["12"])
+    assert [(m.module, m.blob, m.how) for m in found] == [
+        ("seq.1", "12", "the same value as its inner module"), ("seq", "12", "the same value as its inner module"),
+        ("<root>", "12", "the model's output")]
+
+
 def test_content_in_order_settles_equal_shapes():
     values = [noise(seed, 2, 3) for seed in range(4)]
     blobs = [("10", values[0]), ("11", noise(9, 2, 3)), ("12", values[1] * (1 + 1e-6)), ("13", values[2])]

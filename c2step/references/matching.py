@@ -4,7 +4,7 @@ Shapes alone prove nothing: a match that rests on them says so, and is `sure` on
 blob could be meant.
 """
 import re
-from typing import Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -15,13 +15,16 @@ __all__ = ["Match", "match_modules"]
 NAME = "name"
 CONTENT = "content in order"
 ANYWHERE = "content, out of order"
+OUTPUT = "the model's output"
 SHARED = "content, the blob of another module too"
+INNER = "the same value as its inner module"
 SHAPE = "shape, the only one between two matches"
 POSITION = "position, the only one between two matches"
 AMBIGUOUS = "shape in order, ambiguous"
 
 Blobs = Sequence[Tuple[str, np.ndarray]]
-_LAST = re.compile(r"^(?P<type>\w+?)(?:_(?P<again>\d+))?_output_(?P<slot>\d+)$")
+ROOT = "<root>"
+_EXPORTED = re.compile(r"^\w+_output_\d+$")
 
 
 class Match(NamedTuple):
@@ -33,14 +36,15 @@ class Match(NamedTuple):
     sure: bool
 
 
-def match_modules(reference: Reference, blobs: Blobs, rtol: float = 1e-3) -> List[Match]:
+def match_modules(reference: Reference, blobs: Blobs, outputs: Sequence[str] = (), rtol: float = 1e-3) -> List[Match]:
     """Match the values of `reference` to `blobs` (name and value, in the order of the run).
 
-    Values match where the shapes agree and no element differs by more than `rtol` times the largest
-    magnitude.  A module is in one match at most; a blob is in several only where a container or a
-    module that changes nothing gives the same value.
+    Names decide where they can, whatever the values.  Values match where the shapes agree and no element
+    differs by more than `rtol` times the largest magnitude.  `outputs` are the blobs that the model gives, in the order of the module's own.  A module
+    is in one match at most; a blob is in several only where a container or a module that changes
+    nothing gives the same value.
     """
-    return _Matching(reference, blobs, rtol).all()
+    return _Matching(reference, blobs, rtol).all(outputs)
 
 
 class _Matching:
@@ -52,10 +56,14 @@ class _Matching:
         self.found: Dict[int, Tuple[int, str, bool]] = {}
         self.taken: Dict[int, int] = {}
 
-    def all(self) -> List[Match]:
+    def all(self, outputs: Sequence[str]) -> List[Match]:
+        """Every match, in the order of the modules."""
+        self._outputs(outputs)
         self._by_name()
         self._by_content()
+        self._containers()
         self._by_shape()
+        self._containers()
         return [Match(self.modules[m], self.blobs[b][0], how, sure)
                 for m, (b, how, sure) in sorted(self.found.items())]
 
@@ -63,17 +71,30 @@ class _Matching:
         self.found[module] = (blob, how, sure)
         self.taken.setdefault(blob, module)
 
+    def _outputs(self, outputs: Sequence[str]) -> None:
+        """What the model as a whole gives is its outputs, whatever their values."""
+        whole = [m for m, name in enumerate(self.modules) if name == ROOT or name.startswith(ROOT + ".")]
+        last = {name: number for number, (name, _) in enumerate(self.blobs)}
+        if len(whole) == len(outputs):
+            for module, name in zip(whole, outputs):
+                if name in last:
+                    self._take(module, last[name], OUTPUT)
+
     def _by_name(self) -> None:
-        """Equal names, and the names that PyTorch's exporter makes from a module's path."""
+        """Equal names, and the names that PyTorch's exporter makes from the path of an innermost module."""
         last: Dict[str, int] = {}
         for number, (name, _) in enumerate(self.blobs):
             last[name] = number
-            for path in exported_paths(name):
+            path = exported_path(name)
+            if path and not self._is_container(path):
                 last[path] = number
         for module, name in enumerate(self.modules):
-            blob = last.get(name)
-            if blob is not None and blob not in self.taken and self._same_shape(module, blob):
+            blob = last.get(name, last.get(_as_exported(name)))
+            if module not in self.found and blob is not None:
                 self._take(module, blob, NAME)
+
+    def _is_container(self, path: str) -> bool:
+        return any(name.startswith(path + ".") for name in self.modules)
 
     def _by_content(self) -> None:
         """The longest run of equal values in order, then equal values anywhere, then shared ones."""
@@ -90,6 +111,18 @@ class _Matching:
     def _alone(self, module: int, equal: List[List[int]]) -> bool:
         """Whether as many blobs hold this value as modules give it, so that their order settles it."""
         return len(equal[module]) <= sum(1 for other in equal if other == equal[module])
+
+    def _containers(self) -> None:
+        """A container that gives what its last inner module gives is that module's blob, and the other way round."""
+        for step in (1, -1):
+            for outer in list(range(1, len(self.modules)))[::step]:
+                inner = outer - 1
+                if self.modules[outer] not in (ROOT, self.modules[inner].rpartition(".")[0]):
+                    continue
+                known, other = (inner, outer) if inner in self.found else (outer, inner)
+                if known in self.found and other not in self.found and np.array_equal(
+                        self.values[known], self.values[other]):
+                    self._take(other, self.found[known][0], INNER, self.found[known][2])
 
     def _by_shape(self) -> None:
         """What lies between two matches, where modules and blobs of one shape are equally many."""
@@ -166,20 +199,22 @@ def _unwind(chain: Optional[Tuple[int, int, object]]) -> Iterator[Tuple[int, int
         chain = chain[2]  # type: ignore[assignment]
 
 
-def exported_paths(name: str) -> Iterable[str]:
-    """The module paths whose output a blob of PyTorch's exporter is: `/layer1/layer1.0/conv/Conv_output_0`.
-
-    The value that the last node of a scope gives is the output of every module that ends there; later
-    blobs of the same scope take its place.
-    """
+def exported_path(name: str) -> str:
+    """The path of the module in which PyTorch's exporter made a blob: `/layer1/layer1.0/conv/Conv_output_0`."""
     parts = name.split("/")
-    if len(parts) < 3 or parts[0] or not _LAST.match(parts[-1]):
-        return []
-    return [_path(parts[1:-1])]
+    if len(parts) < 3 or parts[0] or not _EXPORTED.match(parts[-1]):
+        return ""
+    return _path(parts[1:-1])
+
+
+def _as_exported(name: str) -> str:
+    """The exporter's path for a later call of a module: `relu#2` is `relu_1`."""
+    path, _, call = name.partition("#")
+    return "%s_%d" % (path, int(call) - 1) if call.isdigit() else name
 
 
 def _path(scopes: Sequence[str]) -> str:
-    """A module's path from the exporter's scopes; `relu_1` may be the second call of relu."""
+    """A module's path from the exporter's scopes."""
     steps: List[str] = []
     for scope in scopes:
         if steps and scope.startswith(steps[-1] + "."):
