@@ -110,6 +110,7 @@ class Session:
                 "outputs": self.model.output_names(),
                 "notes": list(self.model.notes),
                 "operators": len(self.model.predict_net),
+                "net": self.model.predict_net.to_json(),
             },
             **self._header,
         )

@@ -8,7 +8,7 @@ import importlib.util
 import os
 import subprocess
 import sys
-from typing import Iterator, List, NamedTuple, Tuple
+from typing import Iterable, Iterator, List, NamedTuple, Tuple
 
 import pytest
 
@@ -21,6 +21,8 @@ LAYERS = (
     "errors",
     "net",
     "blob",
+    "conditions",
+    "hooks",
     "model",
     "capture",
     "importer",
@@ -34,14 +36,23 @@ LAYERS = (
     "references",
     "compare",
     "render",
+    "pictures",
+    "report",
+    "export",
+    "analyses",
     "repl",
+    "serve",
     "cli",
 )
 
+# The modules that run operators in Caffe2, or see others run them.
+CAFFE2_SIDE = ("workspace/local.py", "workspace/reader.py", "workspace/instrument.py", "workspace/wrapping.py")
+
 # Which parts may import an outside library, as prefixes of the module's path; numpy may be used anywhere.
 OWNERS = {
-    "caffe2": ("importer/", "workspace/local.py", "workspace/reader.py"),
+    "caffe2": ("importer/",) + CAFFE2_SIDE,
     "google": ("importer/",),
+    "matplotlib": ("pictures/plots.py",),
     "onnx": ("importer/", "references/engines/"),
     "onnxruntime": ("references/engines/",),
     "PIL": ("importer/inputs.py",),
@@ -51,7 +62,7 @@ OWNERS = {
 HEAVY = ("caffe2", "google.protobuf", "onnx", "onnxruntime", "torch")
 
 # Whole modules that only the worker, or a reference's own process, loads.
-WORKER_SIDE = ("importer/", "references/engines/", "workspace/local.py", "workspace/reader.py", "workspace/worker.py")
+WORKER_SIDE = CAFFE2_SIDE + ("importer/", "references/engines/", "workspace/worker.py")
 
 
 class Import(NamedTuple):
@@ -143,30 +154,47 @@ def test_each_outside_library_has_its_owner():
     assert "\n".join(str(found) for found in OUTSIDE if wrong(found)) == ""
 
 
-def heavy_after(code: str) -> List[str]:
-    """Which heavy libraries a fresh interpreter has loaded after running `code`."""
-    tail = "\nimport sys\nprint('\\nLOADED', *[name for name in %r if name in sys.modules])" % (HEAVY,)
+def output(code: str, python: str = sys.executable) -> str:
+    """What a fresh interpreter prints that runs `code` in the checkout; it must not fail."""
     done = subprocess.run(
-        [sys.executable, "-c", code + tail],
+        [python, "-c", code],
         cwd=CHECKOUT,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         universal_newlines=True,
         timeout=60,
     )
-    assert done.returncode == 0
-    return done.stdout.split("LOADED")[-1].split()
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
-def front_modules() -> List[str]:
-    """The dotted names of all modules that the front loads."""
-    paths = [path for path in sources() if not path.startswith(WORKER_SIDE) and not path.endswith("__main__.py")]
+def heavy_after(code: str) -> List[str]:
+    """Which heavy libraries a fresh interpreter has loaded after running `code`."""
+    tail = "\nimport sys\nprint('\\nLOADED', *[name for name in %r if name in sys.modules])" % (HEAVY,)
+    return output(code + tail).split("LOADED")[-1].split()
+
+
+def importing(paths: Iterable[str]) -> str:
+    """The statements that import these modules."""
     names = [path[: -len(".py")].replace("/__init__", "").replace("/", ".") for path in paths]
-    return sorted("c2step." + name if name != "__init__" else "c2step" for name in names)
+    return "\n".join("import " + ("c2step" if name == "__init__" else "c2step." + name) for name in names)
+
+
+MODULES = [path for path in sources() if not path.endswith("__main__.py")]
+FRONT = [path for path in MODULES if not path.startswith(WORKER_SIDE)]
 
 
 def test_the_front_loads_nothing_heavy():
-    assert heavy_after("\n".join("import " + name for name in front_modules())) == []
+    assert heavy_after(importing(FRONT)) == []
+
+
+def test_the_front_loads_without_caffe2_on_a_newer_interpreter(front_only):
+    output(importing(FRONT), front_only)
+
+
+def test_everything_loads_on_the_oldest_interpreter(older_caffe2):
+    output(importing(MODULES), older_caffe2)
 
 
 @pytest.mark.parametrize(

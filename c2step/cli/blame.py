@@ -9,9 +9,11 @@ c2step blame --init-net i.pb --predict-net p.pb --input all.npz --against python
 import argparse
 import csv
 import json
+import os
 import shutil
 import tempfile
 
+from ..compare.about import ALONE, GOLDEN, about, keep_blame, keep_golden
 from ..compare.blame import Blame, blame
 from ..compare.truth import weigh
 from ..launch import default_keep
@@ -38,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--prove", action="store_true", help="replace each ORIGIN's output and say what gets well")
     group.add_argument("--json", action="store_true", help="print one JSON object instead of the table")
     group.add_argument("--csv", metavar="FILE", help="write the table as CSV too")
-    group.add_argument("--keep", metavar="DIR", help="keep the run's capture here")
+    group.add_argument("--keep", metavar="DIR", help="keep the run, the golden values and the answer here, for a report")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -59,13 +61,19 @@ def _blamed(session: Session, options: argparse.Namespace, folder: str) -> Blame
     if not options.json:
         said(reference)
     progress = Progress("blame")
-    found = blame(session, reference, tolerances(options), options.continue_from_reference, progress.show)
+    kept = default_keep(os.path.join(session.capture_directory, ALONE)) if options.keep else None
+    found = blame(session, reference, tolerances(options), options.continue_from_reference, progress.show, kept)
     if options.truth:
         weigh(session, reference, found)
     if options.prove:
         from ..compare.proof import prove
 
         prove(session, reference, found, tolerances(options))
+    if options.json or options.keep:
+        found.about = about(session, reference, options.keep or "")
+    if options.keep:
+        keep_golden(session.model.predict_net, reference, os.path.join(options.keep, GOLDEN))
+        keep_blame(found, options.keep)
     return found
 
 

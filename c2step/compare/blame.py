@@ -92,7 +92,7 @@ class Judged:
 
 @dataclass
 class Blame:
-    """The answer: every operator judged, the origins, and the tally behind the verdict."""
+    """The answer: every operator judged, the origins, the tally behind the verdict, and what it is `about`."""
 
     operators: List[Judged]
     origins: List[Judged]
@@ -100,6 +100,7 @@ class Blame:
     verdict: Verdict
     notes: List[str]
     stop: Stop
+    about: Dict[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> Dict[str, Any]:
         """As one JSON object."""
@@ -124,6 +125,7 @@ class Blame:
             "origins": origins,
             "operators": [j.to_json() for j in self.operators],
             "notes": self.notes,
+            "about": self.about,
         }
 
 
