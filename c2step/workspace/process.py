@@ -75,7 +75,8 @@ class ProcessWorkspace(Workspace):
             init=os.path.join(_PACKAGE, "__init__.py"), package=_PACKAGE, status=os.path.join(self.scratch, "status")
         )
         self._killed, self._pending, self._printed = "", b"", b""
-        environment = dict(os.environ, PYTHONUNBUFFERED="1")
+        # numpy's own threads would wait for Caffe2's; Caffe2 does not use this library
+        environment = dict(os.environ, PYTHONUNBUFFERED="1", OPENBLAS_NUM_THREADS="1")
         environment.pop("PYTHONPATH", None)
         try:
             self._process = subprocess.Popen(
