@@ -6,7 +6,7 @@ What is not there fails in CI and is skipped with a reason elsewhere.
 import os
 import subprocess
 import sys
-from typing import NoReturn
+from typing import Iterator, NoReturn
 
 import pytest
 
@@ -27,6 +27,16 @@ def interpreter(name: str) -> str:
     if not os.path.exists(os.path.join(CHECKOUT, folder, "finished")):
         absent("%s is not set up: run ./scripts/test" % folder)
     return path
+
+
+@pytest.fixture(autouse=True)
+def empty_caffe2_workspace() -> Iterator[None]:
+    """What a test leaves in Caffe2's own workspace in this process is gone before the next one."""
+    yield
+    caffe2 = sys.modules.get("caffe2.python.workspace")
+    if caffe2 is not None:
+        caffe2.SwitchWorkspace("default", True)
+        caffe2.ResetWorkspace()
 
 
 @pytest.fixture(scope="session")
