@@ -40,9 +40,9 @@ def match_modules(reference: Reference, blobs: Blobs, outputs: Sequence[str] = (
     """Match the values of `reference` to `blobs` (name and value, in the order of the run).
 
     Names decide where they can, whatever the values.  Values match where the shapes agree and no element
-    differs by more than `rtol` times the largest magnitude.  `outputs` are the blobs that the model gives, in the order of the module's own.  A module
-    is in one match at most; a blob is in several only where a container or a module that changes
-    nothing gives the same value.
+    differs by more than `rtol` times the largest magnitude.  `outputs` are the blobs that the model
+    gives, in the order of the module's own.  A module is in one match at most; a blob is in several
+    only where a container or a module that changes nothing gives the same value.
     """
     return _Matching(reference, blobs, rtol).all(outputs)
 
