@@ -1,0 +1,156 @@
+"""The image, really built and really run: a prompt at a terminal, a dump, a blame, slim against full bit for bit."""
+
+import json
+import os
+import re
+import shutil
+
+import numpy as np
+import pexpect
+import pytest
+
+import c2step
+from conftest import absent
+from docker_engine import PATIENCE, build, default_engine, private_engine, started, tools
+from shared_material import CHECKOUT
+
+
+@pytest.fixture(scope="session")
+def engine():
+    """An engine with the image in it; in CI the private one is started where there is no other."""
+    found = default_engine()
+    if found.answers():
+        build(found)
+        yield found
+        return
+    if not os.environ.get("CI") or not tools():
+        absent("no Docker engine answers")
+    found = private_engine()
+    with started(found):
+        build(found)
+        yield found
+
+
+@pytest.fixture
+def work(tmp_path, models):
+    """A working folder with two sample models in it."""
+    for name in ("digits_cnn", "digits_ceil"):
+        shutil.copytree(os.path.join(models, name), str(tmp_path / name))
+    return tmp_path
+
+
+@pytest.fixture
+def c2step_in(engine, work):
+    """Runs c2step in the image by the script, on the working folder."""
+
+    def run(*arguments, **variables):
+        engine.environment.update(variables)
+        return engine.run(os.path.join(CHECKOUT, "scripts", "docker-run"), *arguments, cwd=str(work))
+
+    return run
+
+
+def inside(engine, *command):
+    """What a program other than c2step prints in a container."""
+    run = ("run", "--rm", "--network", "none", "--entrypoint", command[0], "c2step") + command[1:]
+    done = engine.run(engine.docker, *run)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_c2step_is_the_entry_point_and_nobody_special_runs_it(engine):
+    done = engine.run(engine.docker, "run", "--rm", "--network", "none", "c2step", "--version")
+    assert (done.returncode, done.stdout.strip()) == (0, "c2step " + c2step.__version__)
+    assert inside(engine, "id", "-u") == "1000"
+
+
+def test_the_default_image_is_slim(engine):
+    size = engine.run(engine.docker, "image", "inspect", "-f", "{{.Size}}", "c2step")
+    assert int(size.stdout) < 900e6
+    script = "from caffe2.python import workspace; print(len(workspace.RegisteredOperators()))"
+    assert inside(engine, "python", "-c", script) == "915"
+    assert not re.search("cudnn|detectron", inside(engine, "ls", "/opt/c2step/lib/python3.9/site-packages/torch/lib"))
+
+
+def test_the_locked_versions_are_inside(engine):
+    with open(os.path.join(CHECKOUT, "docker", "pins", "torch-1.10.2.txt")) as file:
+        locked = re.findall(r"^([a-z0-9-]+)==(\S+)", file.read(), re.MULTILINE)
+    frozen = inside(engine, "pip", "list", "--format", "freeze").lower().replace("_", "-").splitlines()
+    dropped = {"sympy", "mpmath"}  # see scripts/slim
+    assert {"%s==%s" % pin for pin in locked if pin[0] not in dropped} <= set(frozen)
+
+
+def test_a_dump_belongs_to_the_caller_and_is_what_runs_outside(c2step_in, work, tmp_path):
+    done = c2step_in("dump", "digits_cnn/model.onnx", "--input", "digits_cnn/input.npz", "-o", "out")
+    assert done.returncode == 0, done.stderr
+    files = [work / "out"] + list((work / "out").iterdir())
+    assert len(files) > 10 and {(file.stat().st_uid, file.stat().st_gid) for file in files} == {
+        (os.getuid(), os.getgid())
+    }
+    capture = c2step.open_capture(str(work / "out"))
+    expected = np.load(str(work / "digits_cnn" / "expected.npz"))
+    for name in expected.files:
+        assert np.abs(capture.load(name).array - expected[name]).max() < 1e-5
+
+
+def test_another_user_owns_what_that_user_makes(c2step_in, work, engine):
+    if os.getuid():
+        absent("only root can be somebody else")
+    people = work / "people"
+    people.mkdir()
+    (people / "id").write_text("#!/bin/sh\necho 4321\n")
+    (people / "id").chmod(0o755)
+    os.chown(str(work), 4321, 4321)
+    path = engine.environment["PATH"]
+    done = c2step_in("dump", "digits_cnn/model.onnx", "--input", "digits_cnn/input.npz", "-o", "theirs",
+                     PATH=str(people) + os.pathsep + path)  # fmt: skip
+    engine.environment["PATH"] = path
+    assert done.returncode == 0, done.stderr
+    assert {file.stat().st_uid for file in (work / "theirs").iterdir()} == {4321}
+
+
+def test_blame_inside(c2step_in):
+    good = c2step_in("blame", "digits_cnn/model.onnx", "--input", "digits_cnn/input.npz", "--against", "onnxruntime")
+    assert good.returncode == 0 and "PASS" in good.stdout, good.stdout + good.stderr
+    bad = c2step_in(
+        "blame", "digits_ceil/model.onnx", "--input", "digits_ceil/input.npz", "--against", "onnxruntime", "--json"
+    )
+    assert bad.returncode == 1, bad.stdout + bad.stderr
+    with open(os.path.join(CHECKOUT, "models", "manifest.json")) as file:
+        assert "digits_ceil" in json.dumps(json.load(file))
+    assert "MaxPool" in bad.stdout
+
+
+def test_the_prompt_at_a_terminal(engine, work):
+    command = [
+        os.path.join(CHECKOUT, "scripts", "docker-run"),
+        "digits_cnn/model.onnx",
+        "--input",
+        "digits_cnn/input.npz",
+    ]
+    screen = pexpect.spawn(command[0], command[1:], cwd=str(work), env=dict(engine.environment, TERM="xterm"),
+                           dimensions=(40, 160), encoding="utf-8", timeout=PATIENCE)  # fmt: skip
+    try:
+        answer(screen)
+        screen.send("step 3\r")
+        screen.expect("MaxPool")
+        answer(screen)
+        screen.send("save relu1 relu1.npy\r")
+        answer(screen)
+        screen.send("\x1b[A\r")  # the arrow up: the command before
+        answer(screen)
+        screen.send("\x03")  # an empty line, and the prompt again
+        answer(screen)
+        screen.send("\x04")
+        screen.expect(pexpect.EOF)
+    finally:
+        screen.close(force=True)
+    assert screen.exitstatus == 0
+    saved = work / "relu1.npy"
+    assert np.load(str(saved)).shape == (4, 8, 8, 8) and saved.stat().st_uid == os.getuid()
+
+
+def answer(screen):
+    """Wait until the prompt takes keys, telling it on the way where the cursor is."""
+    while screen.expect([r"\x1b\[6n", r"\(c2step\)[^\x1b]*\x1b\[\?25h|\x1b\[\?2004h"]) == 0:
+        screen.send("\x1b[1;1R")
