@@ -146,6 +146,15 @@ def test_a_pass_by_a_wide_margin_is_not_borderline() -> None:
     b = normal(1, 64, 28, 28)
     assert not measure(b + b * normal(*b.shape, seed=1) * np.float32(1e-7), b).borderline
     assert not measure(b, b.copy()).borderline
+    assert not measure(b + normal(*b.shape, seed=1) * np.float32(5e-7), b).borderline
+
+
+def test_one_element_near_its_limit_that_stands_out_is_borderline() -> None:
+    b = normal(1, 64, 28, 28)
+    b[0, 3, 3, 3] = 1
+    a = b + normal(*b.shape, seed=1) * np.float32(1e-7)
+    a[0, 3, 3, 3] = 1.0008
+    assert measure(a, b).verdict is PASS and measure(a, b).borderline
 
 
 # ---- values below the absolute tolerance -----------------------------------------------------------

@@ -32,8 +32,8 @@ SAMPLE = 4096       # elements that say what a small typical value is
 ROUNDINGS = 64      # the least slack, in machine epsilons of it
 DEVIATIONS = 32     # the measured slack, in rms differences
 NEEDY = 0.25        # the share of elements that may need it
-NEAR = 0.5          # a PASS this near to its limits, in units of them, deserves a second look,
-NEAR_L2 = 0.1       # and so does one with this relative L2, in units of rtol
+NEAR = 0.5          # an element this near to its limit, in units of it, deserves a second look if it stands out,
+NEAR_L2 = 0.1       # and so does a blob with this relative L2, in units of rtol
 VACUOUS = 0.1       # the relative L2 from which values below atol are not called close
 
 
@@ -195,8 +195,16 @@ def _verdict(scan: Scan, tolerance: Tolerance, findings: Dict[str, Any], rounded
         return {"verdict": Verdict.INCONCLUSIVE, "reason": "the reference's values, about %.2g, are below the absolute "
                 "tolerance %g, and differ by %.2g of themselves" % (
                     scan.bb.root_mean(scan.finite), tolerance.atol, rel_l2)}
-    near = findings["ratio"] > NEAR or rel_l2 > NEAR_L2 * tolerance.rtol
-    return {"verdict": Verdict.PASS, "borderline": (near and scan.max_abs > 0) or rounded}
+    return {"verdict": Verdict.PASS, "borderline": rounded or rel_l2 > NEAR_L2 * tolerance.rtol or _stands_out(
+        scan, findings)}
+
+
+def _stands_out(scan: Scan, findings: Dict[str, Any]) -> bool:
+    """Whether the worst element came near to its limit, and by more than the rounding of the others."""
+    if findings["ratio"] <= NEAR:
+        return False
+    worst = abs(findings["worst_actual"] - findings["worst_reference"])
+    return bool(worst > DEVIATIONS * scan.inside.root_mean(scan.finite - scan.outside))
 
 
 def _reason(scan: Scan, findings: Dict[str, Any]) -> str:
