@@ -1,7 +1,7 @@
 """Every model that is at hand run on two runtimes, and their captures compared bit for bit."""
 
 import os
-from typing import Any, Dict, Iterator, List, NamedTuple, Tuple
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple, Union
 from unittest import mock
 
 import c2step
@@ -18,12 +18,13 @@ class Model(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """How much of two runs of a model was compared, and where they part."""
+    """How much of two runs of a model was compared, and where they part; `refused` is what both said instead of running."""
 
     operators: int
     blobs: int
     bytes: int
     differences: List[str]
+    refused: str = ""
 
 
 def models_of(folder: str) -> Iterator[Model]:
@@ -42,8 +43,10 @@ def models_of(folder: str) -> Iterator[Model]:
                 yield Model("%s/%s" % (name, list(files.values())[-1]), paths, [os.path.join(place, inputs)])
 
 
-def serialized(folder: str) -> Model:
-    """The net of Caffe2's serialized operator tests, written into the folder."""
+def serialized(folder: str) -> Optional[Model]:
+    """The net of Caffe2's serialized operator tests, written into the folder; the oldest wheels have none."""
+    if not os.path.isdir(serialized_operators.folder()):
+        return None
     recorded = serialized_operators.read_all(serialized_operators.folder())
     path = os.path.join(folder, "predict_net.pb")
     with open(path, "wb") as file:
@@ -57,14 +60,22 @@ def compare(model: Model, runtimes: Tuple[str, str], folder: str) -> Verdict:
     One thread each: the last bit of a matrix product depends on how many threads share it, and MKL may take fewer than
     it is offered.
     """
-    captures = []
-    for side, runtime in enumerate(runtimes):
-        place = os.path.join(folder, str(side))
-        nets = {role: path for role, path in model.files.items() if role != "model"}
+    runs = [_run(model, runtime, os.path.join(folder, str(side))) for side, runtime in enumerate(runtimes)]
+    if all(isinstance(run, Capture) for run in runs):
+        return _verdict(*runs)
+    said = ["%s" % run if isinstance(run, str) else "it runs" for run in runs]
+    return Verdict(0, 0, 0, [] if said[0] == said[1] else ["%s, and %s" % tuple(said)], said[0])
+
+
+def _run(model: Model, runtime: str, folder: str) -> Union[Capture, str]:
+    """The capture of one run, or why there is none."""
+    nets = {role: path for role, path in model.files.items() if role != "model"}
+    try:
         with mock.patch.dict(os.environ, OMP_NUM_THREADS="1", MKL_NUM_THREADS="1"):
-            c2step.dump(model.files.get("model"), model.inputs, place, runtime=runtime, **nets)
-        captures.append(Capture(place))
-    return _verdict(*captures)
+            c2step.dump(model.files.get("model"), model.inputs, folder, runtime=runtime, **nets)
+    except c2step.C2StepError as error:
+        return str(error).replace(runtime, "the runtime")
+    return Capture(folder)
 
 
 def _verdict(left: Capture, right: Capture) -> Verdict:
