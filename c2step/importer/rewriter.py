@@ -99,6 +99,7 @@ class Rewriter:
         self.values = values
         self._graph_outputs = set(outputs)
         self._graph_inputs = set(inputs)
+        self.sequences: Dict[str, List[str]] = {}  # what a sequence value holds, where that is known
         self.nodes: List[Any] = []
         self.origins: List[int] = []
         self.added: Dict[str, np.ndarray] = {}
@@ -229,6 +230,10 @@ class Rewriter:
     def keep(self, proto: Any) -> None:
         """An ONNX node as it is, for the backend to convert."""
         self._append(proto)
+
+    def settled(self, name: str) -> str:
+        """What a value that this rule made is called by now."""
+        return self._aliases.get(name, name)
 
     def _renamed(self, inputs: Sequence[str]) -> List[str]:
         return [self._aliases.get(name, name) for name in inputs]

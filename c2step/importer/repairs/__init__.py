@@ -14,13 +14,13 @@ from ..light import Shapes, infer, light_copy, weights
 from ..onnxfile import model_opset
 from ..rewriter import CAFFE2, Applied, Finding, Node, Rewriter, Rule
 from ..values import Values
-from . import (activations, arithmetic, axes, convolution, dtypes, functions, indexing, losses, normalization, pooling,
-               products, reductions, resize)
+from . import (activations, arithmetic, axes, control, convolution, dtypes, functions, indexing, losses, normalization,
+               pooling, products, recurrent, reductions, resize, sampling, sequences, spectra)
 
 __all__ = ["Repaired", "repair", "rules"]
 
 _FAMILIES = (dtypes, arithmetic, activations, axes, indexing, reductions, pooling, convolution, resize, normalization,
-             products, losses)
+             products, losses, recurrent, control, sequences, sampling, spectra)
 
 
 def rules() -> Dict[str, Rule]:
