@@ -18,7 +18,7 @@ class Model(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """How much of two runs of a model was compared, and where they part; `refused` is what both said instead of running."""
+    """How much of two runs was compared, and where they part; `refused` is what both said instead of running."""
 
     operators: int
     blobs: int
