@@ -5,7 +5,7 @@ Int8 tensor with scale and zero point, strings.  `kind` says which, so that text
 "mask, a C++ native class of type nullptr (uninitialized)." is never taken for a value.
 """
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Dict, Optional, Tuple
 
 import numpy as np
@@ -73,7 +73,7 @@ class BlobSummary:
 
     def to_json(self) -> Dict[str, Any]:
         """As plain JSON values; `from_json` is the inverse."""
-        return {key: value for key, value in asdict(self).items() if value is not None}
+        return {key: value for key, value in self.__dict__.items() if value is not None}
 
     @classmethod
     def from_json(cls, data: Dict[str, Any]) -> "BlobSummary":

@@ -264,7 +264,7 @@ class Session:
         if step.status != "ok":
             self._failure = step
             return
-        self._letters.pop(op.index, None)
+        self._letters[op.index] = _letter(step)
         self.history.add(step, self._recording.directory)
         self.position = op.index + 1
         self.on_step(step)
@@ -329,7 +329,9 @@ class Session:
         target = self.steps[len(self.steps) - count]
         detail = self._timeline.back(count)
         self.position, self.iteration = target.index, target.iteration
-        self._letters = {index: letter for index, letter in self._letters.items() if index < self.position}
+        skipped = {i: letter for i, letter in self._letters.items() if letter == "S" and i < self.position}
+        self._letters = {s.index: _letter(s) for s in self.steps if s.iteration == self.iteration and s.index < self.position}
+        self._letters.update(skipped)
         self._recording.event("back", to=len(self.steps))
         return self._stop("step", (), detail)
 
@@ -399,12 +401,7 @@ class Session:
 
     def status(self, index: int) -> str:
         """One letter: "o" ok, "F" failed, "D" died, "S" skipped, "?" an output was not written, "." not run."""
-        if index in self._letters:
-            return self._letters[index]
-        step = next((s for s in reversed(self.steps) if s.index == index and s.iteration == self.iteration), None)
-        if step is None or index >= self.position:
-            return "."
-        return "?" if any(out.kind in (UNINITIALISED, MISSING, OTHER) for out in step.outputs) else "o"
+        return self._letters.get(index, ".")
 
     @property
     def breakpoints(self) -> List[Breakpoint]:
@@ -453,3 +450,7 @@ class Session:
 
     def __exit__(self, *_: Any) -> None:
         self.close()
+
+
+def _letter(step: Step) -> str:
+    return "?" if any(out.kind in (UNINITIALISED, MISSING, OTHER) for out in step.outputs) else "o"

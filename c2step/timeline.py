@@ -4,18 +4,21 @@ A blob version that an operator overwrote is put back from the capture, never co
 what could not be kept (a mutex, a counter, blobs past the limit on bytes) is made by running again.
 """
 
-from typing import Any, Callable, Dict, List, Optional, Sequence, Set
+import filecmp
+import os
+from dataclasses import replace
+from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Set, Tuple
 
 import numpy as np
 
-from .blob import MISSING, UNINITIALISED, Blob, BlobSummary
+from .blob import MISSING, OTHER, UNINITIALISED, Blob, BlobSummary
 from .capture import read_blob
 from .errors import UsageError, WorkerDied, near
-from .history import History, Kept, Step
+from .history import History, Kept, Output, Step
 from .model import Model
-from .net import BlobVersion, Operator, is_random, is_stateful
+from .net import BlobVersion, Operator, is_random, is_stateful, operator_from_json
 from .recording import Recording
-from .workspace import Workspace
+from .workspace import Change, StepEvent, Workspace
 
 __all__ = ["Timeline"]
 
@@ -29,6 +32,7 @@ class Timeline:
         self.history = History()
         self.inputs: Dict[str, np.ndarray] = {}
         self.model = Model.from_json(workspace.open(spec))
+        self._blobs = dict.fromkeys(self.model.predict_net.blobs())
         self._spec = spec
 
     @property
@@ -42,6 +46,7 @@ class Timeline:
         self.history = History()
         blobs = self.workspace.peek()
         self.history.initial = {row["name"] for row in blobs if row["kind"] not in (MISSING, UNINITIALISED)}
+        self.history.objects = {row["name"] for row in blobs if row["kind"] == OTHER}
         for name, array in inputs.items():
             self.feed_initial(name, array)
 
@@ -51,6 +56,89 @@ class Timeline:
         self.inputs[name] = array
         self.history.initial.add(name)
         self.history.forget(name, 0)
+
+    # -- taking in what ran -------------------------------------------------------------------
+
+    def take(self, event: StepEvent, iteration: int) -> Step:
+        """An event of the workspace as a step; initial values that it overwrote are kept."""
+        op = self.model.predict_net.operators[event["index"]]
+        for row in event.get("before", ()):
+            self._keep_row(row, 0)
+        touched = [row for row in event.get("touched", ()) if not self._unchanged(row)]
+        return Step(
+            len(self.steps),
+            iteration,
+            op.index,
+            op,
+            event["status"],
+            event.get("error"),
+            self.reads(op),
+            self._outputs(event.get("outputs") or ()),
+            event.get("seconds", 0.0),
+            self._outputs(touched),
+            tuple((name, other) for name, other in event.get("shares", ())),
+        )
+
+    def reads(self, op: Operator) -> Tuple[BlobVersion, ...]:
+        """The versions that an operator would read now."""
+        return tuple(BlobVersion(name, self.history.version(name)) for name in op.inputs if name)
+
+    def _outputs(self, rows: Iterable[Dict[str, Any]]) -> Tuple[Output, ...]:
+        seen: Dict[str, int] = {}
+        outputs = []
+        for row in rows:
+            name = row["name"]
+            seen[name] = seen.get(name, self.history.version(name)) + 1
+            outputs.append(Output(name, seen[name], row["kind"], BlobSummary.from_json(row["summary"]), row["file"]))
+        return tuple(outputs)
+
+    def _keep_row(self, row: Dict[str, Any], version: int) -> None:
+        if row["file"]:
+            path = os.path.join(self.recording.directory, row["file"])
+            self.history.keep(row["name"], version, Kept(path, row["kind"], BlobSummary.from_json(row["summary"])))
+
+    def _unchanged(self, row: Dict[str, Any]) -> bool:
+        """Whether a blob that shares storage with an output still has the value of its live version."""
+        name = row["name"]
+        live = BlobVersion(name, self.history.version(name))
+        kept = self.history.kept.get(live)
+        if row["new"]:
+            if kept is None:
+                self._keep_row(row, live.version)
+            return True
+        if kept is None or not row["file"]:
+            known = self.history.summaries.get(live)
+            return known is not None and known == BlobSummary.from_json(row["summary"])
+        return filecmp.cmp(kept.file, os.path.join(self.recording.directory, row["file"]), shallow=False)
+
+    # -- changing -----------------------------------------------------------------------------
+
+    def edit(self, edits: Dict[int, Tuple[Change, ...]], index: int) -> Operator:
+        """Change an operator here, and in every worker to come."""
+        changes = [list(change) for change in edits.get(index, ())]
+        made = operator_from_json(self.protected(lambda: self.workspace.edit(index, changes)))
+        self._spec["edits"] = [[i, [list(change) for change in found]] for i, found in sorted(edits.items()) if found]
+        net = self.model.predict_net
+        operators = net.operators[:index] + (made,) + net.operators[index + 1 :]
+        self.model = replace(self.model, predict_net=replace(net, operators=operators))
+        self._blobs = dict.fromkeys(self.model.predict_net.blobs())
+        return made
+
+    def put_at(self, name: str, blob: Blob, at: int) -> Kept:
+        """Give a blob a value as if it had been there since the first `at` steps; returns where it is kept."""
+        assert blob.array is not None
+        self._keep_initial(name)
+        kept = self.recording.keep_blob(blob, len(self.steps))
+        self.lay(name, kept, at)
+        return kept
+
+    def lay(self, name: str, kept: Kept, at: int) -> None:
+        """Make a kept value the next version of a blob."""
+        version = self.history.version(name) + 1
+        self.history.keep(name, version, kept)
+        self.history.add_feed(name, version, at)
+        self.recording.event("feed", name=name, version=version, at=at)
+        self.put_back({name})
 
     # -- coming back --------------------------------------------------------------------------
 
@@ -62,6 +150,8 @@ class Timeline:
             self.workspace.feed(name, array)
         live = {name for name, version in self.history.versions.items() if version}
         lost = [name for name in live if not self._is_kept(name)]
+        if self._uses_objects(self.steps):
+            lost = lost or sorted(self.history.objects)
         note = self._replay(lost) if lost else ""
         self.put_back(live)
         if not lost:
@@ -77,21 +167,40 @@ class Timeline:
 
     def _replay(self, lost: Sequence[str]) -> str:
         """Run what has run again, for blobs of which no copy could be kept."""
-        for count, step in enumerate(self.steps):
-            fed = [BlobVersion(name, version) for at, name, version in self.history.feeds if at == count]
+        first = 0
+        while first < len(self.steps):
+            last = self._stretch(first)
+            fed = [BlobVersion(name, version) for at, name, version in self.history.feeds if at == first]
             self._restore([version for version in fed if version in self.history.kept], [])
-            self._run_unrecorded(step.index)
+            self._run_unrecorded(self.steps[first].index, self.steps[last - 1].index + 1)
+            first = last
         note = "; %d blobs were made again by running %d operators" % (len(lost), len(self.steps))
         chances = [op for op in {step.operator for step in self.steps} if is_random(op) or is_stateful(op)]
         if chances:
             note += ", not exact where they depend on %s" % ", ".join(str(op) for op in chances[:3])
         return note
 
+    def _stretch(self, first: int) -> int:
+        """How far the steps from `first` on follow each other in the net without a feed between them."""
+        fed = {at for at, _, _ in self.history.feeds}
+        last = first + 1
+        while last < len(self.steps) and last not in fed and self.steps[last].index == self.steps[last - 1].index + 1:
+            last += 1
+        return last
+
     def put_back(self, names: Set[str]) -> None:
         """Make the workspace hold the live version of each blob."""
         live = [BlobVersion(name, self.history.version(name)) for name in sorted(names)]
         kept = [version for version in live if version in self.history.kept]
         self._restore(kept, [v.name for v in live if v not in self.history.kept and not self.history.exists(v.name)])
+        self._share_again({version.name for version in kept})
+
+    def _share_again(self, restored: Set[str]) -> None:
+        """What was put back has storage of its own: let it be shared as it was."""
+        pairs = self.history.shared() if any(step.shares for step in self.steps) else []
+        torn = [pair for pair in pairs if restored & set(pair)]
+        if torn:
+            self.workspace.share(torn)
 
     def _restore(self, versions: Sequence[BlobVersion], remove: Sequence[str]) -> None:
         if versions or remove:
@@ -117,9 +226,14 @@ class Timeline:
         changed = self.history.undo(count)
         live = [BlobVersion(name, self.history.version(name)) for name in changed]
         lost = [v for v in live if v.version != before.get(v.name) and self.history.exists(v.name)]
-        if all(version in self.history.kept for version in lost):
+        if all(version in self.history.kept for version in lost) and not self._uses_objects(undone):
             return self._rewind(undone, changed)
         return self.revive()
+
+    def _uses_objects(self, steps: Sequence[Step]) -> bool:
+        """Whether any step read a counter, a queue or a database: its state cannot be put back, only made again."""
+        objects = self.history.objects | {out.name for s in self.steps for out in s.outputs if out.kind == OTHER}
+        return bool(objects) and any(objects & set(step.operator.inputs) for step in steps)
 
     def _rewind(self, undone: Sequence[Step], changed: Set[str]) -> str:
         detail = self._reseed({step.operator for step in undone if is_random(step.operator)})
@@ -132,13 +246,13 @@ class Timeline:
         for op in sorted(seeded, key=lambda op: op.index):
             self.workspace.restore([], [], [op.index])
             for _ in range(sum(step.index == op.index for step in self.steps)):
-                self._run_unrecorded(op.index)
+                self._run_unrecorded(op.index, op.index + 1)
             self.put_back(set(op.outputs))
         unseeded = sorted(random - seeded, key=lambda op: op.index)
         return "%s has no seed: it draws other numbers when it runs again" % unseeded[0] if unseeded else ""
 
-    def _run_unrecorded(self, index: int) -> None:
-        request: Dict[str, Any] = {"first": index, "last": index + 1, "tick": 0, "record": None, "wraps": []}
+    def _run_unrecorded(self, first: int, last: int) -> None:
+        request: Dict[str, Any] = {"first": first, "last": last, "tick": 0, "record": None, "wraps": []}
         self.workspace.run(request, lambda event: None)
 
     # -- blobs --------------------------------------------------------------------------------
@@ -152,7 +266,7 @@ class Timeline:
         self._keep_initial(name)
         self.workspace.feed(name, array)
         version = self.history.version(name) + 1
-        self._fed(name, version, self.recording.keep_value(name, version, array, len(self.steps)))
+        self._fed(name, version, self.recording.keep_value(name, array, len(self.steps)))
 
     def put(self, name: str, kept: Kept) -> None:
         """Give a blob the value of a file, such as a reference's, as its next version; nothing is copied."""
@@ -171,13 +285,12 @@ class Timeline:
         if name in self.history.unkept_initial():
             blob = self.workspace.fetch(name)
             if blob.array is not None:
-                self.history.keep(name, 0, self.recording.keep_value(name, 0, blob.array, len(self.steps)))
+                self.history.keep(name, 0, self.recording.keep_value(name, blob.array, len(self.steps)))
 
     def known(self, name: str, version: Optional[int] = None) -> None:
         """UsageError where the net has no such blob, or the blob no such version."""
-        names = self.model.predict_net.blobs()
-        if name not in self.history.initial and name not in names:
-            raise UsageError("there is no blob %s" % name, near(name, names))
+        if name not in self.history.initial and name not in self._blobs:
+            raise UsageError("there is no blob %s" % name, near(name, self._blobs))
         known = self.history.known(name)
         if version is not None and version not in known:
             has = ", ".join("%s@%d" % (name, v) for v in known) or "none yet"
