@@ -19,6 +19,7 @@ COMMANDS: Dict[str, str] = {
     "compare": "compare two captures or files of arrays",
     "reference": "make golden values once, for use later or elsewhere",
     "expose": "write an ONNX file whose inner values are outputs too",
+    "report": "write one HTML file about a capture or a blame",
     "convert": "write init_net.pb and predict_net.pb",
 }
 

@@ -80,7 +80,7 @@ def _stored(folder: str, blob: Blob, index: int, slot: int, name: str, version: 
     write_blob(os.path.join(folder, file), blob)
     summary = blob.summary()
     return {"name": name, "version": version, "kind": blob.kind, "dtype": summary.dtype, "shape": list(summary.shape),
-            "file": file, "summary": summary.to_json()}  # fmt: skip
+            "file": file, "slot": slot, "summary": summary.to_json()}  # fmt: skip
 
 
 def keep_blame(found: Blame, directory: str) -> None:

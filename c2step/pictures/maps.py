@@ -14,6 +14,7 @@ from .png import encode
 __all__ = ["Chosen", "choose", "difference_png", "finite_range", "shrink", "to_indices", "values_png"]
 
 Index = Tuple[int, ...]
+LEAST = 32  # pixels of a map's longer side
 
 
 class Chosen(NamedTuple):
@@ -69,10 +70,10 @@ def _blocks(maps: np.ndarray, axis: int, factor: int, furthest: bool) -> np.ndar
     blocks = moved.reshape(moved.shape[:-1] + (-1, factor))
     if not furthest:
         with np.errstate(invalid="ignore", over="ignore"):
-            return np.moveaxis(blocks.mean(-1), -1, axis)
+            return np.asarray(np.moveaxis(blocks.mean(-1), -1, axis))
     sizes = np.where(np.isnan(blocks), np.inf, np.abs(blocks))
     picked = np.take_along_axis(blocks, sizes.argmax(-1)[..., None], -1)[..., 0]
-    return np.moveaxis(picked, -1, axis)
+    return np.asarray(np.moveaxis(picked, -1, axis))
 
 
 def finite_range(array: np.ndarray) -> Tuple[float, float]:
@@ -95,6 +96,8 @@ def to_indices(maps: np.ndarray, low: float, high: float) -> np.ndarray:
 
 def _mosaic(indices: np.ndarray) -> np.ndarray:
     """Pictures (count, height, width) beside each other, in rows of about a square, with gaps between them."""
+    larger = max(1, LEAST // max(indices.shape[1:]))  # so that the gaps stay narrow beside small maps
+    indices = indices.repeat(larger, axis=1).repeat(larger, axis=2)
     count, height, width = indices.shape
     columns = int(np.ceil(np.sqrt(count)))
     rows = -(-count // columns)

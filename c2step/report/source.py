@@ -1,0 +1,120 @@
+"""What a report is made from: a capture's folder, or the JSON of a blame with the folder it kept."""
+
+import json
+import os
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+
+from ..blob import Blob
+from ..capture import HEADER, Capture, StoredBlob
+from ..compare.about import ALONE, BLAME, GOLDEN
+from ..errors import CaptureError, UsageError
+
+__all__ = ["Side", "Source", "open_source"]
+
+Row = Dict[str, Any]
+
+
+class Side:
+    """One capture's values by operator index and output slot."""
+
+    def __init__(self, capture: Capture) -> None:
+        self.capture = capture
+        self.rows: Dict[int, Row] = {row["index"]: row for row in capture.rows if row.get("index") is not None}
+        self._places: Dict[Tuple[int, int], Tuple[str, int]] = {}
+        for index, row in self.rows.items():
+            for slot, out in enumerate(row.get("outputs", ())):
+                self._places[(index, out.get("slot", slot))] = (out["name"], out.get("version", 1))
+
+    def value(self, index: int, slot: int) -> Optional[Tuple[StoredBlob, Blob]]:
+        """What is held of an output; None where no bytes were kept."""
+        place = self._places.get((index, slot))
+        if place is None:
+            return None
+        try:
+            stored = self.capture.find(*place)
+            return (stored, self.capture.load(*place, mapped=True)) if self.capture.has_value(stored) else None
+        except CaptureError:
+            return None
+
+
+class Source(NamedTuple):
+    """A run and what is known of it; `blame` is empty for a capture alone, `definitions` where nobody kept them."""
+
+    path: str
+    header: Dict[str, Any]
+    reference: Dict[str, Any]
+    operators: List[Dict[str, Any]]
+    definitions: List[str]
+    findings: List[Dict[str, Any]]
+    blame: Dict[str, Any]
+    sides: Dict[str, Side]
+
+    @property
+    def name(self) -> str:
+        """What to call it: the model with its folder."""
+        folder, file = os.path.split(str(self.header.get("model") or self.path))
+        return os.path.join(os.path.basename(folder), file)
+
+    def rows(self) -> Dict[int, Row]:
+        """The last journal row of each operator of the run."""
+        return self.sides["run"].rows if "run" in self.sides else {}
+
+    def value(self, side: str, index: int, slot: int) -> Optional[Tuple[StoredBlob, Blob]]:
+        """What one side (run, golden, alone) holds of an output; None where no bytes were kept."""
+        return self.sides[side].value(index, slot) if side in self.sides else None
+
+
+def open_source(path: str) -> Source:
+    """Open a capture's folder, or a file that `c2step blame --json` wrote."""
+    if os.path.isfile(path):
+        found = _read_blame(path)
+        folder = os.path.dirname(os.path.abspath(path))
+        kept = folder if os.path.exists(os.path.join(folder, HEADER)) else found["about"].get("kept")
+        return _source(path, found, kept if kept and os.path.exists(os.path.join(kept, HEADER)) else None)
+    answer = os.path.join(path, BLAME)
+    return _source(path, _read_blame(answer) if os.path.isfile(answer) else {}, path)
+
+
+def _read_blame(path: str) -> Dict[str, Any]:
+    try:
+        with open(path, encoding="utf-8") as file:
+            found = json.load(file)
+    except (OSError, ValueError) as error:
+        raise UsageError(
+            "cannot read %s: %s" % (path, error), "give a capture's folder, or what c2step blame --json printed"
+        ) from error
+    if not (isinstance(found, dict) and "operators" in found and "verdict" in found):
+        raise UsageError("%s is no blame" % path, "c2step blame ... --json > blame.json writes one")
+    found.setdefault("about", {})
+    return found
+
+
+def _source(path: str, found: Dict[str, Any], folder: Optional[str]) -> Source:
+    places = {"run": folder or ""}
+    if found and folder:
+        places.update(golden=os.path.join(folder, GOLDEN), alone=os.path.join(folder, ALONE))
+    sides = {key: Side(Capture(place)) for key, place in places.items() if os.path.exists(os.path.join(place, HEADER))}
+    about = found.get("about", {})
+    header = dict(about.get("header") or (sides["run"].capture.header if "run" in sides else {}))
+    net = about.get("net") or header.pop("net", None)
+    operators = net["operators"] if net else _operators_of(sides.get("run"), found)
+    return Source(path, header, about.get("reference") or {}, operators, about.get("definitions") or [],
+                  about.get("findings") or [], found, sides)  # fmt: skip
+
+
+def _operators_of(run: Optional[Side], found: Dict[str, Any]) -> List[Dict[str, Any]]:
+    """Operators as far as a journal, or a blame, tells of them."""
+    if run is None:
+        return [dict(row, name="", inputs=[], arguments=[], node=None) for row in found.get("operators", ())]
+    return [
+        {
+            "index": index,
+            "type": row["type"],
+            "name": row.get("name", ""),
+            "inputs": [blob["name"] for blob in row.get("inputs", ())],
+            "outputs": [blob["name"] for blob in row.get("outputs", ())],
+            "arguments": [],
+            "node": row["node"] if isinstance(row.get("node"), dict) else None,
+        }
+        for index, row in sorted(run.rows.items())
+    ]
