@@ -29,6 +29,11 @@ class Engine(NamedTuple):
             universal_newlines=True, **options
         )  # fmt: skip
 
+    @property
+    def build_options(self) -> str:
+        """What a build needs here beside what the scripts say: without a bridge it is the host's network."""
+        return " --network host" if self.run(self.docker, "network", "inspect", "bridge").returncode else ""
+
     def answers(self) -> bool:
         """Whether there is an engine behind the command line."""
         return bool(shutil.which(self.docker)) and self.run(self.docker, "info", timeout=60).returncode == 0
@@ -91,12 +96,9 @@ def _alive(users: str) -> List[int]:
 def build(engine: Engine) -> None:
     """Build the default image as the README says; the base is made here where it cannot be pulled."""
     with lock("image"):
-        options: List[str] = []
-        if engine.run(engine.docker, "network", "inspect", "bridge").returncode:
-            options = ["--network", "host"]
         if engine.ours and engine.run(engine.docker, "image", "inspect", "python:%s-slim-%s" % BASE).returncode:
             _succeed(engine.run("bash", os.path.join(tools(), "make-base.sh"), *BASE))
-        _succeed(engine.run("scripts/docker-build", *options, cwd=CHECKOUT, timeout=900))
+        _succeed(engine.run("scripts/docker-build", *engine.build_options.split(), cwd=CHECKOUT, timeout=900))
 
 
 def _succeed(done: "subprocess.CompletedProcess[str]") -> None:

@@ -14,6 +14,8 @@ from conftest import absent
 from docker_engine import PATIENCE, build, default_engine, private_engine, started, tools
 from shared_material import CHECKOUT
 
+PROMPT_COMES = "\x1b[?2004h"  # the prompt takes pasted text
+
 
 @pytest.fixture(scope="session")
 def engine():
@@ -152,5 +154,37 @@ def test_the_prompt_at_a_terminal(engine, work):
 
 def answer(screen):
     """Wait until the prompt takes keys, telling it on the way where the cursor is."""
-    while screen.expect([r"\x1b\[6n", r"\(c2step\)[^\x1b]*\x1b\[\?25h|\x1b\[\?2004h"]) == 0:
+    while screen.expect_exact(["\x1b[6n", PROMPT_COMES]) == 0:
         screen.send("\x1b[1;1R")
+
+
+@pytest.fixture
+def copy(tmp_path, models):
+    """A copy of the checkout with the sample models, so that what the commands write stays out of it."""
+    for name in ("c2step", "docker", "scripts"):
+        shutil.copytree(
+            os.path.join(CHECKOUT, name), str(tmp_path / name), ignore=shutil.ignore_patterns("__pycache__")
+        )
+    for name in ("pyproject.toml", "README.md", "LICENSE", ".dockerignore"):
+        shutil.copy(os.path.join(CHECKOUT, name), str(tmp_path / name))
+    shutil.copytree(models, str(tmp_path / "models"))
+    return tmp_path
+
+
+def test_the_readme_commands_run(engine, copy):
+    with open(os.path.join(CHECKOUT, "README.md"), encoding="utf-8") as file:
+        lines = "".join(re.findall(r"^```sh docker\n(.*?)^```", file.read(), re.M | re.S)).splitlines()
+    binaries = copy / "bin"
+    binaries.mkdir()
+    (binaries / "docker").symlink_to(shutil.which(engine.docker))
+    environment = dict(engine.environment, PATH=str(binaries) + os.pathsep + engine.environment["PATH"])
+    for line in lines:
+        if "docker-build" in line:
+            line += engine.build_options
+        screen = pexpect.spawn("sh", ["-c", line], cwd=str(copy), env=environment, dimensions=(40, 200),
+                               encoding="utf-8", timeout=PATIENCE)  # fmt: skip
+        if screen.expect_exact([PROMPT_COMES, pexpect.EOF]) == 0:
+            screen.send("\x04")
+            screen.expect(pexpect.EOF)
+        screen.close()
+        assert screen.exitstatus == 0, line + "\n" + screen.before
