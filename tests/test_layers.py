@@ -25,12 +25,16 @@ LAYERS = (
     "hooks",
     "model",
     "capture",
+    "conditions",
     "importer",
     "workspace",
     "history",
     "breakpoints",
     "recording",
     "timeline",
+    "travel",
+    "facts",
+    "patching",
     "stepper",
     "launch",
     "references",
@@ -46,7 +50,13 @@ LAYERS = (
 )
 
 # The modules that run operators in Caffe2, or see others run them.
-CAFFE2_SIDE = ("workspace/local.py", "workspace/reader.py", "workspace/instrument.py", "workspace/wrapping.py")
+CAFFE2_SIDE = (
+    "workspace/local.py",
+    "workspace/reader.py",
+    "workspace/instrument.py",
+    "workspace/wrapping.py",
+    "workspace/shadow.py",
+)
 
 # Which parts may import an outside library, as prefixes of the module's path; numpy may be used anywhere.
 OWNERS = {
