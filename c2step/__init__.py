@@ -16,7 +16,7 @@ from typing import Any
 from .errors import C2StepError
 
 __version__ = "0.1.0"
-__all__ = ["C2StepError", "dump", "open", "open_capture"]
+__all__ = ["C2StepError", "after", "before", "dump", "open", "open_capture", "wrapped"]
 
 
 def open(model: Any = None, inputs: Any = None, **options: Any) -> Any:
@@ -40,3 +40,27 @@ def open_capture(directory: str) -> Any:
     from .capture import Capture
 
     return Capture(directory)
+
+
+def before(*patterns: str) -> Any:
+    """Decorate a function that is to be called before operators of these types; see `c2step.hooks`."""
+    from .hooks import before as decorator
+
+    return decorator(*patterns)
+
+
+def after(*patterns: str) -> Any:
+    """Decorate a function that is to be called after operators of these types; see `c2step.hooks`."""
+    from .hooks import after as decorator
+
+    return decorator(*patterns)
+
+
+def wrapped(types: Any = None, save: Any = None, **options: Any) -> Any:
+    """Save the inputs and outputs of operators of these types while your own Caffe2 code runs in the `with` block.
+
+    See `c2step.workspace.wrapping.Wrapping`; `hooks` are functions made by `before` and `after`.
+    """
+    from .workspace.wrapping import Wrapping
+
+    return Wrapping(types, save, **options)

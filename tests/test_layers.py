@@ -28,6 +28,7 @@ LAYERS = (
     "conditions",
     "importer",
     "workspace",
+    "wrap",
     "history",
     "breakpoints",
     "recording",
@@ -54,6 +55,7 @@ CAFFE2_SIDE = (
     "workspace/local.py",
     "workspace/reader.py",
     "workspace/instrument.py",
+    "workspace/saving.py",
     "workspace/wrapping.py",
     "workspace/shadow.py",
 )

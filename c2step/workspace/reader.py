@@ -5,6 +5,7 @@ TypeError for Int8; a tensor whose shape overflowed ends the process when it is 
 and the shape are looked at before any value is.
 """
 
+import contextlib
 import re
 from typing import Any, Dict, List, Optional, Tuple
 
@@ -14,10 +15,11 @@ from caffe2.python import workspace
 
 from ..blob import INT8, MISSING, OTHER, STRING, TENSOR, UNINITIALISED, UNREADABLE, Blob
 
-__all__ = ["peek", "read"]
+__all__ = ["peek", "read", "read_in"]
 
 C: Any = workspace.C
 _NO_VALUE = re.compile(r"^.*, a C\+\+ native class of type (.*)\.$", re.DOTALL)
+_TYPE = re.compile(r"for blob of type: ([^\n]*)")
 _LARGEST = 1 << 46  # bytes; more than any machine has, so the shape must have overflowed
 
 
@@ -38,6 +40,33 @@ def read(name: str, view: bool = False) -> Blob:
             text="shape %s, which no memory can hold; reading it ends the process with SIGSEGV" % (shape,),
         )
     return _read_tensor(name, handle, view)
+
+
+def read_in(space: Any, name: str) -> Blob:
+    """A blob of any workspace object, such as a predictor's or a step net's; its bytes may be the tensor's own."""
+    if not space.has_blob(name):
+        return Blob(name, MISSING, text="not in the workspace")
+    handle = space.create_blob(name)
+    if hasattr(handle, "is_tensor") and handle.is_tensor():
+        shape = tuple(handle.tensor().shape)
+        if impossible(shape):
+            return Blob(name, UNREADABLE, text="shape %s, which no memory can hold" % (shape,))
+        with contextlib.suppress(RuntimeError, TypeError):
+            return Blob(name, TENSOR, handle.to_torch().numpy())
+    try:
+        return _of_value(name, handle.fetch())
+    except RuntimeError as error:
+        found = _TYPE.search(str(error))
+        kind = found.group(1).strip() if found else "a tensor without a type"
+        return _of_proto(name, handle.serialize(name)) if "Int8Tensor" in kind else _without_value(name, kind)
+
+
+def _of_value(name: str, value: Any) -> Blob:
+    if isinstance(value, tuple):
+        return Blob(name, INT8, value[0], float(value[1]), int(value[2]))
+    return (
+        _of_array(name, value) if isinstance(value, np.ndarray) else Blob(name, STRING, np.array(value, dtype=object))
+    )
 
 
 def impossible(shape: Tuple[int, ...]) -> bool:
@@ -85,14 +114,21 @@ def _of_text(name: str, value: Any) -> Blob:
     described = match.group(1)
     if "Int8Tensor" in described:
         return _read_int8(name)
-    if described.startswith("nullptr"):
+    return _without_value(name, described)
+
+
+def _without_value(name: str, described: str) -> Blob:
+    if described.startswith(("nullptr", "a tensor")):
         return Blob(name, UNINITIALISED, text="never written")
     return Blob(name, OTHER, text="not a tensor: %s" % described)
 
 
 def _read_int8(name: str) -> Blob:
-    proto = caffe2_pb2.BlobProto.FromString(C.serialize_blob(name))
-    quantised = proto.qtensor
+    return _of_proto(name, C.serialize_blob(name))
+
+
+def _of_proto(name: str, data: bytes) -> Blob:
+    quantised = caffe2_pb2.BlobProto.FromString(data).qtensor
     dims = tuple(quantised.dims)
     if quantised.data_type == caffe2_pb2.TensorProto.INT32 or not quantised.is_signed and quantised.precision > 8:
         dtype: Any = np.int32
