@@ -1,36 +1,78 @@
-"""Where a run stops: WHERE words, breakpoints, and the operators they mean."""
+"""Where a run stops: WHERE words, breakpoints, watched blobs, and the operators they mean.
+
+A breakpoint without a condition stops before an operator.  One with a condition stops right after an
+operator for which it holds, and a watch after an operator that changed the blob.
+"""
 
 import fnmatch
-from dataclasses import dataclass
-from typing import Callable, List, Optional
+from dataclasses import dataclass, field
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
+from .conditions import SUMMARY, Condition, Facts
 from .errors import UsageError, near
 from .net import Net, Operator
 
 __all__ = ["Breakpoint", "Breakpoints", "find_operator", "matcher"]
 
 Matches = Callable[[Operator], bool]
+Changed = Callable[[str], str]
+"""How a blob changed, in words; empty where it did not."""
 
 
-@dataclass
+@dataclass(eq=False)
 class Breakpoint:
-    """Stops before each operator that `where` names."""
+    """Stops before each operator that `where` names, or after one for which `condition` holds.
+
+    With `watch`, `where` is a blob, and it stops after an operator that changed it.  `ignore` is how many
+    more hits go by, `commands` are run at each stop.
+    """
 
     number: int
     where: str
     temporary: bool = False
     enabled: bool = True
     hits: int = 0
+    condition: Optional[Condition] = None
+    watch: bool = False
+    ignore: int = 0
+    commands: List[str] = field(default_factory=list)
+
+    @property
+    def before(self) -> bool:
+        """Whether it stops before an operator, not after it."""
+        return not self.watch and self.condition is None
+
+    @property
+    def word(self) -> str:
+        """What it is called."""
+        return "watch" if self.watch else "temporary breakpoint" if self.temporary else "breakpoint"
 
     def __str__(self) -> str:
-        kind = "temporary breakpoint" if self.temporary else "breakpoint"
-        return "%s %d before %s, hit %d times%s" % (
-            kind,
+        side = "of" if self.watch else "before" if self.condition is None else "after"
+        return "%s %d %s %s%s, hit %d times%s" % (
+            self.word,
             self.number,
+            side,
             self.where,
+            " if %s" % self.condition if self.condition else "",
             self.hits,
             "" if self.enabled else ", disabled",
         )
+
+    def after(self, facts: Facts, changed: Changed) -> str:
+        """Why it stops after an operator, empty where it does not."""
+        said = ""
+        if self.watch:
+            said = changed(self.where)
+            if not said:
+                return ""
+        if self.condition is None:
+            return said
+        why = self.condition.holds(facts)
+        return "; ".join(filter(None, (said, why))) if why else ""
+
+
+Tested = Tuple[Breakpoint, Matches]
 
 
 class Breakpoints:
@@ -40,36 +82,113 @@ class Breakpoints:
         self.all: List[Breakpoint] = []
         self._numbers = 0
 
-    def add(self, net: Net, where: str, temporary: bool) -> Breakpoint:
-        """Set one; UsageError where WHERE names nothing."""
-        matcher(net, where)
+    def add(
+        self, net: Net, where: str, temporary: bool = False, condition: Optional[Condition] = None, watch: bool = False
+    ) -> Breakpoint:
+        """Set one; UsageError where WHERE names nothing, or the condition a blob that is not there."""
+        if not watch:
+            matcher(net, where)
+        for name in condition.blobs if condition else ():
+            _known_blob(net, name)
+        if watch:
+            _known_blob(net, where)
         self._numbers += 1
-        self.all.append(Breakpoint(self._numbers, where, temporary))
+        self.all.append(Breakpoint(self._numbers, where, temporary, condition=condition, watch=watch))
         return self.all[-1]
 
-    def delete(self, number: int) -> None:
-        """Take one away."""
+    def find(self, number: int) -> Breakpoint:
+        """The one with a number."""
         found = [point for point in self.all if point.number == number]
         if not found:
             raise UsageError(
                 "there is no breakpoint %d" % number,
                 "there are: %s" % (", ".join(str(p.number) for p in self.all) or "none"),
             )
-        self.all.remove(found[0])
+        return found[0]
 
-    def first_after(self, net: Net, position: int) -> Optional[int]:
-        """The next operator behind `position` that one of them names."""
-        tests = [matcher(net, point.where) for point in self.all if point.enabled]
-        return next((op.index for op in net.operators[position + 1 :] if any(test(op) for test in tests)), None)
+    def delete(self, number: int) -> None:
+        """Take one away."""
+        self.all.remove(self.find(number))
 
-    def hit(self, net: Net, op: Optional[Operator]) -> bool:
-        """Count a stop before `op`; temporary ones go away.  Whether any was hit."""
-        hit = [point for point in self.all if op and point.enabled and matcher(net, point.where)(op)]
-        for point in hit:
+    def _before(self, net: Net) -> List[Tested]:
+        return [(point, _judges(net, point)) for point in self.all if point.enabled and point.before]
+
+    def _after(self, net: Net) -> List[Tested]:
+        return [(point, _judges(net, point)) for point in self.all if point.enabled and not point.before]
+
+    def next_look(self, net: Net, position: int) -> Optional[int]:
+        """Where a run from `position` must pause: before an operator, or after one that only the front can judge."""
+        stops = [test for _, test in self._before(net)]
+        looks = [test for point, test in self._after(net) if not _declared(point)]
+        if not stops and not looks:
+            return None
+        for op in net.operators[position:]:
+            if op.index > position and any(test(op) for test in stops):
+                return op.index
+            if any(test(op) for test in looks):
+                return op.index + 1
+        return None
+
+    def declared(self, net: Net) -> List[Dict[str, Any]]:
+        """Conditions that summaries decide, for the workspace to stop at: operator indices and text."""
+        return [
+            {"text": str(point.condition), "indices": [op.index for op in net.operators if test(op)]}
+            for point, test in self._after(net)
+            if _declared(point)
+        ]
+
+    def watched(self) -> List[str]:
+        """The watched blobs."""
+        return [point.where for point in self.all if point.enabled and point.watch]
+
+    def stands_at(self, net: Net, op: Optional[Operator]) -> List[int]:
+        """The numbers of those that stop before `op`; nothing is counted."""
+        return [point.number for point, test in self._before(net) if op and test(op)]
+
+    def before(self, net: Net, op: Optional[Operator]) -> List[int]:
+        """Count a stop before `op`; temporary ones go away.  The numbers of those that are not to be ignored."""
+        return self._count(self.stands_at(net, op))
+
+    def after(self, net: Net, op: Operator, facts: Facts, changed: Changed) -> Dict[int, str]:
+        """Count the stops after an operator that ran: why, by number."""
+        why = self.would_stop(net, op, facts, changed)
+        return {number: why[number] for number in self._count(list(why))}
+
+    def would_stop(self, net: Net, op: Operator, facts: Facts, changed: Changed) -> Dict[int, str]:
+        """As `after`, and nothing is counted."""
+        why = {point: point.after(facts, changed) for point, test in self._after(net) if point.watch or test(op)}
+        return {point.number: "%s %d: %s" % (point.word, point.number, words) for point, words in why.items() if words}
+
+    def _count(self, numbers: Sequence[int]) -> List[int]:
+        hit = []
+        for point in map(self.find, numbers):
             point.hits += 1
+            if point.ignore:
+                point.ignore -= 1
+                continue
+            hit.append(point.number)
             if point.temporary:
                 self.all.remove(point)
-        return bool(hit)
+        return hit
+
+
+def _declared(point: Breakpoint) -> bool:
+    return not point.watch and point.condition is not None and point.condition.kind == SUMMARY
+
+
+def _judges(net: Net, point: Breakpoint) -> Matches:
+    """The operators before or after which a breakpoint must be looked at."""
+    if point.watch:
+        return lambda op: point.where in op.outputs
+    try:
+        return matcher(net, point.where)
+    except UsageError:  # an edit took the last one away
+        return lambda op: False
+
+
+def _known_blob(net: Net, name: str) -> None:
+    if name not in net.blobs():
+        raise UsageError("there is no blob %s" % name, near(name, net.blobs()))
 
 
 def matcher(net: Net, where: str) -> Matches:

@@ -2,7 +2,7 @@
 
 import os
 from dataclasses import dataclass
-from typing import Any, Dict, List, NamedTuple, Optional, Set, Tuple
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple
 
 from .blob import MISSING, UNINITIALISED, BlobSummary
 from .net import BlobVersion, Operator
@@ -35,7 +35,11 @@ class Output:
 
 @dataclass(frozen=True)
 class Step:
-    """One executed operator; `status` is ok, failed or died."""
+    """One executed operator; `status` is ok, failed or died.
+
+    `touched` are blobs that it changed without naming them, since they share storage with an output;
+    `shares` are the pairs (output, other blob) that share storage after it.
+    """
 
     tick: int
     iteration: int
@@ -46,11 +50,18 @@ class Step:
     inputs: Tuple[BlobVersion, ...]
     outputs: Tuple[Output, ...]
     seconds: float = 0.0
+    touched: Tuple[Output, ...] = ()
+    shares: Tuple[Tuple[str, str], ...] = ()
+
+    @property
+    def written(self) -> Tuple[Output, ...]:
+        """Every blob version that it left: those it names, and those it touched."""
+        return self.outputs + self.touched
 
     def to_json(self) -> Dict[str, Any]:
         """As a journal row."""
         op = self.operator
-        return {
+        row = {
             "index": self.index,
             "type": op.type,
             "name": op.name,
@@ -63,6 +74,7 @@ class Step:
             "iteration": self.iteration,
             "seconds": self.seconds,
         }
+        return dict(row, touched=[output.to_json() for output in self.touched]) if self.touched else row
 
 
 class Kept(NamedTuple):
@@ -85,7 +97,9 @@ class History:
         self.kept: Dict[BlobVersion, Kept] = {}
         self.summaries: Dict[BlobVersion, BlobSummary] = {}
         self.initial: Set[str] = set()
-        self.feeds: List[Tuple[int, str, int]] = []  # (how many steps had run, blob, version it made)
+        self.feeds: List[Tuple[int, str, int]] = []  # (after how many steps, blob, version it made)
+        self.objects: Set[str] = set()  # blobs that hold no array: counters, mutexes, databases
+        self.changes = 0  # counts up, so that what is derived from all this may be kept until it is old
 
     def version(self, name: str) -> int:
         """The live version."""
@@ -111,28 +125,36 @@ class History:
         return [name for name in self.initial if self.version(name) == 0 and BlobVersion(name, 0) not in self.kept]
 
     def add(self, step: Step, folder: str) -> None:
-        """Append a step and make its outputs the live versions."""
+        """Append a step and make what it wrote the live versions."""
         self.steps.append(step)
-        for output in step.outputs:
+        self.changes += 1
+        for output in step.written:
             self.versions[output.name] = output.version
             self.summaries[BlobVersion(output.name, output.version)] = output.summary
             if output.file:
-                self.keep(
-                    output.name, output.version, Kept(os.path.join(folder, output.file), output.kind, output.summary)
-                )
+                path = os.path.join(folder, output.file)
+                self.keep(output.name, output.version, Kept(path, output.kind, output.summary))
 
-    def add_feed(self, name: str, version: int) -> None:
-        """A value fed from outside became `version`."""
+    def add_feed(self, name: str, version: int, at: Optional[int] = None) -> None:
+        """A value from outside became `version`, after the first `at` steps (all of them unless given)."""
+        self.feeds.append((len(self.steps) if at is None else at, name, version))
         self.versions[name] = version
-        self.feeds.append((len(self.steps), name, version))
+        self.changes += 1
+
+    def drop_feed(self, name: str, version: int) -> None:
+        """A value from outside goes away again; what it replaced is live, where nothing was written since."""
+        self.feeds = [feed for feed in self.feeds if feed[1:] != (name, version)]
+        self.versions = self._live()
+        self.changes += 1
 
     def undo(self, steps: int) -> Set[str]:
         """Take back the last `steps` steps and the feeds since; returns the blobs whose version changed."""
         target = len(self.steps) - steps
-        changed = {out.name for step in self.steps[target:] for out in step.outputs}
+        changed = {out.name for step in self.steps[target:] for out in step.written}
         changed |= {name for at, name, _ in self.feeds if at > target}
         del self.steps[target:]
         self.feeds = [feed for feed in self.feeds if feed[0] <= target]
+        self.changes += 1
         before = dict(self.versions)
         self.versions = self._live()
         for name in changed:
@@ -142,11 +164,36 @@ class History:
 
     def _live(self) -> Dict[str, int]:
         versions: Dict[str, int] = {}
-        for step in self.steps:
-            versions.update((out.name, out.version) for out in step.outputs)
-        for _, name, version in self.feeds:
-            versions[name] = max(version, versions.get(name, 0))
+        for _, _, live in self.walk():
+            versions = live
         return versions
+
+    def walk(self) -> Iterator[Tuple[int, Optional[Step], Dict[str, int]]]:
+        """Each step with its place and the versions that were live before it; at the end None and those that are now.
+
+        A value from outside counts where it was put, which for a patch may be before steps that have run.
+        """
+        live: Dict[str, int] = {}
+        feeds: Dict[int, List[Tuple[str, int]]] = {}
+        for at, name, version in self.feeds:
+            feeds.setdefault(at, []).append((name, version))
+        for place, step in enumerate(self.steps + [None]):  # type: ignore[list-item]
+            live.update(feeds.get(place, ()))
+            yield place, step, live
+            if step is not None:
+                live.update((out.name, out.version) for out in step.written)
+
+    def shared(self) -> List[Tuple[str, str]]:
+        """The pairs of blobs that share storage now: the second one's storage is the first one's too."""
+        pairs: List[Tuple[str, str]] = []
+        for place, step in enumerate(self.steps + [None]):  # type: ignore[list-item]
+            fed = {name for at, name, _ in self.feeds if at == place}
+            pairs = [pair for pair in pairs if not fed & set(pair)]
+            if step is not None:
+                written = {out.name for out in step.outputs}
+                pairs = [pair for pair in pairs if not written & set(pair)]
+                pairs += [(name, other) for name, other in step.shares]
+        return pairs
 
     def exists(self, name: str) -> bool:
         """Whether the live version of a blob has a value."""

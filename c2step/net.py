@@ -8,7 +8,7 @@ is written several times has versions, counted as `caffe2.python.core.get_ssa` c
 from dataclasses import asdict, dataclass
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
-__all__ = ["Argument", "BlobVersion", "Net", "OnnxNode", "Operator", "is_random", "is_stateful"]
+__all__ = ["Argument", "BlobVersion", "Net", "OnnxNode", "Operator", "is_random", "is_stateful", "operator_from_json"]
 
 
 class BlobVersion(NamedTuple):
@@ -146,14 +146,15 @@ class Net:
         """The net that `to_json` wrote."""
         return cls(
             data["name"],
-            tuple(_operator(op) for op in data["operators"]),
+            tuple(operator_from_json(op) for op in data["operators"]),
             tuple(data["external_input"]),
             tuple(data["external_output"]),
             data["device"],
         )
 
 
-def _operator(data: Dict[str, Any]) -> Operator:
+def operator_from_json(data: Dict[str, Any]) -> Operator:
+    """An operator of a net's `to_json`."""
     node = data.get("node")
     if node:
         node = OnnxNode(

@@ -44,7 +44,7 @@ class Recording:
         self._header = header
         self._writer: Optional[CaptureWriter] = None
         self._temporary = ""
-        self._bytes = 0
+        self._bytes = self._fed = 0
 
     @property
     def directory(self) -> str:
@@ -81,13 +81,16 @@ class Recording:
         """Journal what is no operator: going back, a feed."""
         self._begun().add(dict(event=kind, **what))
 
-    def keep_value(self, name: str, version: int, array: np.ndarray, tick: int) -> Kept:
+    def keep_value(self, name: str, array: np.ndarray, tick: int) -> Kept:
         """Write a value that came from outside."""
-        kind = STRING if array.dtype.kind in "OSU" else TENSOR
-        blob = Blob(name, kind, array)
-        path = os.path.join(self.directory, file_name(tick, "fed%d" % version, name, kind))
+        return self.keep_blob(Blob(name, STRING if array.dtype.kind in "OSU" else TENSOR, array), tick)
+
+    def keep_blob(self, blob: Blob, tick: int) -> Kept:
+        """Write a value that came from outside."""
+        self._fed += 1  # so that no two of them, and no two names that look alike, meet in one file
+        path = os.path.join(self.directory, file_name(tick, "fed%d" % self._fed, blob.name, blob.kind))
         write_blob(path, blob)
-        return Kept(path, kind, blob.summary())
+        return Kept(path, blob.kind, blob.summary())
 
     def write_header(self) -> None:
         """Write capture.json again."""

@@ -7,21 +7,25 @@ back from the capture, never computed again.
 
 import fnmatch
 import os
-from dataclasses import dataclass
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+from dataclasses import dataclass, replace
+from typing import Any, Callable, Dict, List, Optional, Sequence, Set, Tuple
 
 import numpy as np
 
-from .blob import MISSING, OTHER, UNINITIALISED, Blob, BlobSummary
+from . import travel
+from .blob import MISSING, OTHER, STRING, TENSOR, UNINITIALISED, Blob, BlobSummary
 from .breakpoints import Breakpoint, Breakpoints, find_operator
 from .capture import file_name, read_blob, write_blob
+from .conditions import Condition
 from .errors import CaptureError, UsageError, WorkerDied, WorkerTimeout
+from .facts import Compare, StepFacts, changed_blob
 from .history import History, Kept, Output, Step
 from .model import Model
-from .net import BlobVersion, Operator
+from .net import Operator
+from .patching import Changes, Patch
 from .recording import Keep, Recording, Wraps
 from .timeline import Timeline
-from .workspace import StepEvent, Workspace
+from .workspace import Change, StepEvent, Workspace
 
 __all__ = ["Keep", "Session", "Stop"]
 
@@ -30,7 +34,8 @@ __all__ = ["Keep", "Session", "Stop"]
 class Stop:
     """Why a verb came back: step, breakpoint, until, end, failed, died, interrupted, timeout, full or start.
 
-    `operator` is the next one, `steps` are those that this verb ran, `detail` says more where there is more.
+    `operator` is the next one, `steps` are those that this verb ran, `detail` says more where there is more,
+    `hits` are the numbers of the breakpoints.
     """
 
     reason: str
@@ -38,6 +43,7 @@ class Stop:
     operator: Optional[Operator]
     steps: Tuple[Step, ...] = ()
     detail: str = ""
+    hits: Tuple[int, ...] = ()
 
 
 class Session:
@@ -60,6 +66,8 @@ class Session:
         self.position = 0
         self.notes: List[str] = []
         self.on_step: Callable[[Step], None] = lambda step: None
+        self.compared: Optional[Compare] = None  # the loaded reference: an output's figures against it
+        self.catching: Set[str] = {"error", "crash"}  # what stops a run; else it goes on past such an operator
         self._importing = spec.get("import", "faithful")
         self._header = dict(header or {})
         self._letters: Dict[int, str] = {}
@@ -67,9 +75,11 @@ class Session:
         self._wraps = Wraps(self.header)
         self._recording = Recording(keep or Keep(), self.header)
         self._failure: Optional[Step] = None
+        self._hits: Dict[int, str] = {}
         self._disk: Tuple[str, ...] = ()
         self.versions_of_runtime = workspace.versions()
         self._timeline = Timeline(workspace, dict(spec), self._recording)
+        self.changes = Changes(self._timeline)
         self._timeline.begin(dict(inputs or {}))
 
     # -- starting -----------------------------------------------------------------------------
@@ -83,6 +93,7 @@ class Session:
             self._recording.close()
             self._recording = self._timeline.recording = Recording(keep, self.header)
         self._timeline.begin(dict(self._timeline.inputs))
+        self.changes.began()
         self.position, self.iteration, self._letters = 0, 1, {}
         self._recording.event("restart")
         return self._stop("start")
@@ -192,32 +203,69 @@ class Session:
         for index in range(self.position, min(self.position + count, self.net_size)):
             self._letters[index] = "S"
             self.position = index + 1
+            self.changes.lay(index)
         return self._stop("step")
 
     def _advance(self, last: int, reason: str) -> Stop:
         """Run operators up to `last` (exclusive) or a breakpoint; `reason` is what to say when none stops it before."""
         if self.position >= self.net_size:
             return self._stop("end", detail="nothing is left to run")
-        if self.position >= last:
-            return self._stop(reason)
-        point = self._breakpoints.first_after(self.model.predict_net, self.position)
-        last = last if point is None else min(last, point)
+        passed: Tuple[Step, ...] = ()
+        while True:
+            if self.position >= last:
+                reason = "end" if self.position >= self.net_size else reason
+                return self._stop(reason, passed)
+            stop = self._run_to(last, reason)
+            kind = {"failed": "error", "died": "crash"}.get(stop.reason, "")
+            passed += stop.steps
+            if not kind or kind in self.catching:
+                return replace(stop, steps=passed)
+            self.skip()
+
+    def _run_to(self, last: int, reason: str) -> Stop:
         first_step = len(self.steps)
-        self._disk, self._failure = (), None
-        request = {
-            "first": self.position,
-            "last": last,
-            "tick": first_step,
-            "record": self._recording.request(self.history),
-            "wraps": self._wraps.request(),
-        }
+        self._disk, self._failure, self._hits = (), None, {}
         try:
-            result = self._run(request)
+            result = self._run(last)
         except WorkerDied as death:
             return self._died(death, first_step)
         return self._ended(result, reason, tuple(self.steps[first_step:]))
 
-    def _run(self, request: Dict[str, Any]) -> str:
+    def _run(self, last: int) -> str:
+        """Run up to `last`, with a pause wherever a breakpoint or a patch needs one."""
+        while True:
+            net, place = self.model.predict_net, len(self.steps)
+            points = (self._breakpoints.next_look(net, self.position), self.changes.next_pause(self.position))
+            result = self._run_range(min([last] + [point for point in points if point is not None]))
+            if len(self.steps) > place:
+                self.changes.lay(self.steps[-1].index)
+            if result not in ("done", "hit"):
+                return result
+            if self._look(place) or self.position >= last:
+                return "done"
+
+    def _look(self, place: int) -> bool:
+        """Whether a breakpoint was hit where the session stands now."""
+        net = self.model.predict_net
+        if len(self.steps) > place:
+            step = self.steps[-1]
+            self._hits = self._breakpoints.after(net, step.operator, *self._facts(step))
+        self._hits.update((number, "") for number in self._breakpoints.before(net, self.next_operator()))
+        return bool(self._hits)
+
+    def _facts(self, step: Step) -> Tuple[StepFacts, Callable[[str], str]]:
+        return StepFacts(self._timeline, step, self.compared), lambda name: changed_blob(self._timeline, step, name)
+
+    def _run_range(self, last: int) -> str:
+        request = {
+            "first": self.position,
+            "last": last,
+            "tick": len(self.steps),
+            "record": self._recording.request(self.history),
+            "wraps": self._wraps.request(),
+            "conditions": self._breakpoints.declared(self.model.predict_net),
+            "watched": self._breakpoints.watched(),
+        }
         try:
             return self.workspace.run(request, self._on_event)
         except WorkerDied as death:
@@ -233,29 +281,14 @@ class Session:
             return self._failed(steps)
         if result in ("stopped", "full"):
             return self._stop("interrupted" if result == "stopped" else "full", steps)
-        if self.position >= self.net_size:
-            return self._stop("end", steps)
-        hit = self._breakpoints.hit(self.model.predict_net, self.next_operator())
-        return self._stop("breakpoint" if hit else reason, steps)
+        if self._hits:
+            detail = "; ".join(words for words in self._hits.values() if words)
+            return replace(self._stop("breakpoint", steps, detail), hits=tuple(self._hits))
+        return self._stop("end" if self.position >= self.net_size else reason, steps)
 
     def _on_event(self, event: StepEvent) -> None:
         """Take in one operator's result: journal first, so that it is there whatever happens next."""
-        op = self.model.predict_net.operators[event["index"]]
-        for row in event.get("before", ()):
-            if row["file"]:
-                path = os.path.join(self._recording.directory, row["file"])
-                self.history.keep(row["name"], 0, Kept(path, row["kind"], BlobSummary.from_json(row["summary"])))
-        step = Step(
-            len(self.steps),
-            self.iteration,
-            op.index,
-            op,
-            event["status"],
-            event.get("error"),
-            self._reads(op),
-            self._outputs(event),
-            event.get("seconds", 0.0),
-        )
+        step = self._timeline.take(event, self.iteration)
         self._recording.add(step)
         if "wrapped" in event:
             self._wraps.journal(step, event["wrapped"])
@@ -264,22 +297,11 @@ class Session:
         if step.status != "ok":
             self._failure = step
             return
-        self._letters[op.index] = _letter(step)
+        self._letters[step.index] = _letter(step)
         self.history.add(step, self._recording.directory)
-        self.position = op.index + 1
+        self.changes.took(step)
+        self.position = step.index + 1
         self.on_step(step)
-
-    def _reads(self, op: Operator) -> Tuple[BlobVersion, ...]:
-        return tuple(BlobVersion(name, self.history.version(name)) for name in op.inputs if name)
-
-    def _outputs(self, event: StepEvent) -> Tuple[Output, ...]:
-        seen: Dict[str, int] = {}
-        outputs = []
-        for row in event.get("outputs") or ():
-            name = row["name"]
-            seen[name] = seen.get(name, self.history.version(name)) + 1
-            outputs.append(Output(name, seen[name], row["kind"], BlobSummary.from_json(row["summary"]), row["file"]))
-        return tuple(outputs)
 
     # -- when it stops ------------------------------------------------------------------------
 
@@ -292,27 +314,13 @@ class Session:
         assert failure
         self._letters[failure.index] = "F"
         self._timeline.put_back(set(failure.operator.outputs))
-        return self._stop("failed", steps + (failure,), self._failure_detail(failure))
-
-    def _failure_detail(self, failure: Step) -> str:
-        older = [
-            "%s@%d" % (name, self.history.version(name))
-            for name in failure.operator.outputs
-            if self.history.exists(name)
-        ]
-        parts = [failure.error or ""]
-        if "type mismatch" in parts[0] or "Unsupported type" in parts[0]:
-            odd = ["%s is %s" % (n, a.dtype) for n, a in self._timeline.inputs.items() if a.dtype != np.float32]
-            parts += ["fed: %s" % ", ".join(odd)] if odd else []
-        if older:
-            parts.append("its output %s is still the older value" % ", ".join(older))
-        return "; ".join(parts)
+        return self._stop("failed", steps + (failure,), self._timeline.why_failed(failure))
 
     def _died(self, death: WorkerDied, first_step: int) -> Stop:
         """The worker ended at an operator: name it, then stand before it again with a new worker."""
         op = self.model.predict_net.operators[self.position]
         error = "%s: %s" % (death.signal, death.message)
-        step = Step(len(self.steps), self.iteration, op.index, op, "died", error, self._reads(op), ())
+        step = Step(len(self.steps), self.iteration, op.index, op, "died", error, self._timeline.reads(op), ())
         self._recording.add(step)
         self._letters[op.index] = "D"
         note = self._timeline.revive()
@@ -330,10 +338,45 @@ class Session:
         detail = self._timeline.back(count)
         self.position, self.iteration = target.index, target.iteration
         skipped = {i: letter for i, letter in self._letters.items() if letter == "S" and i < self.position}
-        self._letters = {s.index: _letter(s) for s in self.steps if s.iteration == self.iteration and s.index < self.position}
+        self._letters = {
+            s.index: _letter(s) for s in self.steps if s.iteration == self.iteration and s.index < self.position
+        }
         self._letters.update(skipped)
+        self.changes.went_back()
         self._recording.event("back", to=len(self.steps))
         return self._stop("step", (), detail)
+
+    def goto(self, where: str) -> Stop:
+        """Stand before the operator that `where` names: go back to it, or run to it."""
+        target = find_operator(self.model.predict_net, where, self.position).index
+        if target > self.position:
+            return self._advance(target, "until")
+        return self._back_to(travel.before(self.steps, self.iteration, target), target)
+
+    def rcontinue(self) -> Stop:
+        """Go back to the last place where a breakpoint would have stopped, else to the beginning."""
+        if not self.steps:
+            raise UsageError("nothing has run yet, there is nothing to go back over")
+        for count in range(len(self.steps) - 1, 0, -1):
+            hits = self._hits_at(count)
+            if hits:
+                stop = self._back_to(count, self.steps[count].index)
+                detail = "; ".join(filter(None, [stop.detail, *hits.values()]))
+                return replace(stop, reason="breakpoint", detail=detail, hits=tuple(hits))
+        return replace(self._back_to(0, self.steps[0].index), reason="start")
+
+    def _hits_at(self, count: int) -> Dict[int, str]:
+        """The breakpoints at which a run would stop after the first `count` steps."""
+        net, last = self.model.predict_net, self.steps[count - 1]
+        hits = self._breakpoints.would_stop(net, last.operator, *self._facts(last))
+        hits.update((number, "") for number in self._breakpoints.stands_at(net, self.steps[count].operator))
+        return hits
+
+    def _back_to(self, count: int, position: int) -> Stop:
+        """Undo all but the first `count` steps and stand before operator `position`."""
+        stop = self.back(len(self.steps) - count) if count < len(self.steps) else self._stop("step")
+        self.position = position
+        return self._stop("step", (), stop.detail)
 
     # -- blobs --------------------------------------------------------------------------------
 
@@ -344,6 +387,48 @@ class Session:
     def put(self, name: str, kept: Kept) -> None:
         """Give a blob the value of a file, such as a reference's, as its next version; nothing is copied."""
         self._timeline.put(name, kept)
+
+    def patch(self, name: str, value: np.ndarray, source: str = "a value") -> Patch:
+        """Put a value in place of a blob's live one, as if the operator that wrote it had written that.
+
+        It stays when that operator runs again, until `unpatch`.  What has run on the old value is dirty.
+        """
+        array = np.asarray(value)
+        return self.changes.patch(
+            Blob(name, STRING if array.dtype.kind in "OSU" else TENSOR, array), source, self.position
+        )
+
+    def unpatch(self, name: str) -> List[Patch]:
+        """Take a patch away: the blob has its own value again, now and when its operator runs again."""
+        return self.changes.unpatch(name)
+
+    def edit(self, where: str, *changes: Change) -> Operator:
+        """Change an operator for this session: ("arg", "pads", [1, 1]), ("input", "0", "x"), ("type", "", "Relu").
+
+        The value None takes an argument away.  What it wrote is dirty until it runs again.
+        """
+        return self.changes.edit(self.operator(where).index, changes)
+
+    def unedit(self, where: str) -> Operator:
+        """Give an operator back what it was when the model was opened."""
+        return self.changes.unedit(self.operator(where).index)
+
+    def rerun(self, where: str) -> Stop:
+        """Go back to an operator that has run and run it again on the same inputs, as it is now."""
+        op = self.operator(where)
+        if not any(step.index == op.index and step.iteration == self.iteration for step in self.steps):
+            raise UsageError("%s has not run" % op, "run to it: until %d, then step" % op.index)
+        self.goto(str(op.index))
+        return self.step()
+
+    def write_net(self, path: str) -> None:
+        """Write predict_net as it is now: .pbtxt as text, else .pb."""
+        self._timeline.protected(lambda: self.workspace.write_net(path))
+
+    def dirty_operators(self) -> Set[int]:
+        """Operators that ran on a value, or as something, that was changed since."""
+        steps = (self.steps[place] for place in self.changes.dirty())
+        return {step.index for step in steps if step.iteration == self.iteration}
 
     def fetch(self, name: str, version: Optional[int] = None) -> Blob:
         """A blob's value: the live one, or an older version from the capture."""
@@ -400,17 +485,36 @@ class Session:
         return str(self._timeline.protected(lambda: self.workspace.describe(index)))
 
     def status(self, index: int) -> str:
-        """One letter: "o" ok, "F" failed, "D" died, "S" skipped, "?" an output was not written, "." not run."""
-        return self._letters.get(index, ".")
+        """One letter: "o" ok, "F" failed, "D" died, "S" skipped, "?" an output was not written, "." not run,
+        "*" dirty: it ran on a value, or as an operator, that was changed since."""
+        letter = self._letters.get(index, ".")
+        return "*" if letter in "o?" and index in self.dirty_operators() else letter
 
     @property
     def breakpoints(self) -> List[Breakpoint]:
         """The breakpoints that are set."""
         return self._breakpoints.all
 
-    def set_break(self, where: str, temporary: bool = False) -> Breakpoint:
-        """Stop before each operator that `where` names; a pattern such as conv* is allowed."""
-        return self._breakpoints.add(self.model.predict_net, where, temporary)
+    def set_break(self, where: str, temporary: bool = False, condition: str = "") -> Breakpoint:
+        """Stop before each operator that `where` names; a pattern such as conv* is allowed.
+
+        With a condition (see `conditions`) stop after each such operator for which it holds.
+        """
+        return self._breakpoints.add(self.model.predict_net, where, temporary, self._condition(condition))
+
+    def watch(self, name: str, condition: str = "") -> Breakpoint:
+        """Stop after each operator that changes a blob, named or not."""
+        return self._breakpoints.add(self.model.predict_net, name, False, self._condition(condition), watch=True)
+
+    def _condition(self, text: str) -> Optional[Condition]:
+        condition = Condition(text) if text else None
+        if condition and condition.uses_reference and self.compared is None:
+            raise UsageError("%s needs golden values, and no reference is loaded" % text, "load one: reference SPEC")
+        return condition
+
+    def breakpoint(self, number: int) -> Breakpoint:
+        """A breakpoint by its number; `enabled`, `ignore` and `commands` may be set on it."""
+        return self._breakpoints.find(number)
 
     def delete_break(self, number: int) -> None:
         """Take a breakpoint away."""

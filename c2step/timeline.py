@@ -111,6 +111,18 @@ class Timeline:
             return known is not None and known == BlobSummary.from_json(row["summary"])
         return filecmp.cmp(kept.file, os.path.join(self.recording.directory, row["file"]), shallow=False)
 
+    def why_failed(self, failure: Step) -> str:
+        """What there is to say of an operator that raised."""
+        parts = [failure.error or ""]
+        if "type mismatch" in parts[0] or "Unsupported type" in parts[0]:
+            odd = ["%s is %s" % (name, a.dtype) for name, a in self.inputs.items() if a.dtype != np.float32]
+            parts += ["fed: %s" % ", ".join(odd)] if odd else []
+        names = [name for name in failure.operator.outputs if self.history.exists(name)]
+        if names:
+            older = ["%s@%d" % (name, self.history.version(name)) for name in names]
+            parts.append("its output %s is still the older value" % ", ".join(older))
+        return "; ".join(parts)
+
     # -- changing -----------------------------------------------------------------------------
 
     def edit(self, edits: Dict[int, Tuple[Change, ...]], index: int) -> Operator:
@@ -124,21 +136,12 @@ class Timeline:
         self._blobs = dict.fromkeys(self.model.predict_net.blobs())
         return made
 
-    def put_at(self, name: str, blob: Blob, at: int) -> Kept:
-        """Give a blob a value as if it had been there since the first `at` steps; returns where it is kept."""
-        assert blob.array is not None
-        self._keep_initial(name)
-        kept = self.recording.keep_blob(blob, len(self.steps))
-        self.lay(name, kept, at)
-        return kept
-
-    def lay(self, name: str, kept: Kept, at: int) -> None:
-        """Make a kept value the next version of a blob."""
-        version = self.history.version(name) + 1
-        self.history.keep(name, version, kept)
-        self.history.add_feed(name, version, at)
-        self.recording.event("feed", name=name, version=version, at=at)
-        self.put_back({name})
+    def put_at(self, blob: Blob, at: int) -> None:
+        """Give a blob a value as if it had been there since the first `at` steps."""
+        self._keep_initial(blob.name)
+        version = self.history.version(blob.name) + 1
+        self._fed(blob.name, version, self.recording.keep_blob(blob, len(self.steps)), at)
+        self.put_back({blob.name})
 
     # -- coming back --------------------------------------------------------------------------
 
@@ -275,10 +278,10 @@ class Timeline:
         self._fed(name, self.history.version(name) + 1, kept)
         self.put_back({name})
 
-    def _fed(self, name: str, version: int, kept: Kept) -> None:
+    def _fed(self, name: str, version: int, kept: Kept, at: Optional[int] = None) -> None:
         self.history.keep(name, version, kept)
-        self.history.add_feed(name, version)
-        self.recording.event("feed", name=name, version=version)
+        self.history.add_feed(name, version, at)
+        self.recording.event("feed", name=name, version=version, file=os.path.basename(kept.file))
 
     def _keep_initial(self, name: str) -> None:
         """Keep a copy of an initial value that is about to be replaced."""

@@ -14,7 +14,7 @@ import numpy as np
 from caffe2.proto import caffe2_pb2
 
 from ..errors import ModelError
-from ..net import OnnxNode
+from ..net import Net, OnnxNode
 from . import netdef
 from .files import ModelFiles, find_model
 
@@ -45,6 +45,10 @@ class Opened:
     onnx_model: Any = None
     initializers: Callable[[], Iterator[Tuple[str, np.ndarray]]] = _nothing
 
+    def to_net(self) -> Net:
+        """predict_net as plain data."""
+        return netdef.to_net(self.predict_net, self.node_of, self.nodes)
+
     def to_json(self) -> Dict[str, Any]:
         """What the front needs to know, as plain JSON."""
         paths = self.files.paths()
@@ -53,7 +57,7 @@ class Opened:
             "files": paths,
             "sha256": {os.path.basename(path): _sha256(path) for path in paths.values()},
             "init_net": netdef.to_net(self.init_net, self.init_node_of, self.nodes).to_json(),
-            "predict_net": netdef.to_net(self.predict_net, self.node_of, self.nodes).to_json(),
+            "predict_net": self.to_net().to_json(),
             "inputs": [list(d) for d in self.inputs],
             "outputs": [list(d) for d in self.outputs],
             "notes": self.notes,

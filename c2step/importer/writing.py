@@ -10,18 +10,14 @@ from ..capture import disk_error
 from ..errors import ModelError
 from .opening import Opened
 
-__all__ = ["write_nets"]
+__all__ = ["write_net", "write_nets"]
 
 _LIMIT = (1 << 31) - 1  # bytes that one protobuf message can hold
 
 
 def write_nets(opened: Opened, directory: str, text: bool = False) -> List[str]:
     """Write init_net.pb and predict_net.pb (and .pbtxt with `text`) into `directory`; returns the paths."""
-    init = _complete_init(opened)
-    predict = caffe2_pb2.NetDef()
-    predict.CopyFrom(opened.predict_net)
-    predict.name = predict.name or "predict"
-    _list_inputs(predict)
+    init, predict = _complete_init(opened), _predict(opened)
     paths = []
     try:
         os.makedirs(directory, exist_ok=True)
@@ -34,6 +30,24 @@ def write_nets(opened: Opened, directory: str, text: bool = False) -> List[str]:
     except OSError as error:
         raise disk_error(error, directory) from error
     return paths
+
+
+def write_net(opened: Opened, path: str) -> None:
+    """Write predict_net to a file, as text where its name ends in .pbtxt."""
+    net = _predict(opened)
+    text = path.endswith(".pbtxt")
+    try:
+        _write(path, text_format.MessageToString(net).encode("utf-8") if text else net.SerializeToString())
+    except OSError as error:
+        raise disk_error(error, path) from error
+
+
+def _predict(opened: Opened) -> Any:
+    predict = caffe2_pb2.NetDef()
+    predict.CopyFrom(opened.predict_net)
+    predict.name = predict.name or "predict"
+    _list_inputs(predict)
+    return predict
 
 
 def _complete_init(opened: Opened) -> Any:

@@ -5,13 +5,16 @@ user of caffe2.python.workspace) and in a worker process that may die (`process.
 Values cross it as plain JSON, blobs as arrays or as files of a capture.
 """
 
-from typing import Any, Callable, Dict, List, Optional, Sequence
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 
 from ..blob import Blob, BlobSummary
 
-__all__ = ["StepEvent", "Workspace"]
+__all__ = ["Change", "StepEvent", "Workspace"]
+
+Change = Tuple[str, str, Any]
+"""One change of an operator: ("arg", name, value or None), ("input", position, blob), ("type" or "engine", "", word)."""
 
 StepEvent = Dict[str, Any]
 """What running one operator gave: index, status, error, seconds, outputs (kind, summary, file)."""
@@ -44,8 +47,8 @@ class Workspace:
         """Run the operators `first` to `last` (exclusive) until one fails or a stop is asked for.
 
         `request` also has `tick` (a running number for file names), `record` (directory, level,
-        types, match, max_bytes, on_full; or None) and `wraps`.  Returns "done", "stopped", "failed"
-        or "full".
+        types, match, max_bytes, on_full; or None), `wraps`, `conditions` (operator indices, text) and
+        `watched` (blobs), after which to stop.  Returns "done", "hit", "stopped", "failed" or "full".
         """
         raise NotImplementedError
 
@@ -64,6 +67,30 @@ class Workspace:
     def restore(self, values: Sequence[Dict[str, Any]], remove: Sequence[str], reset: Sequence[int]) -> None:
         """Put blobs back from files (name, kind, file, scale, zero_point), take others away, and make
         the operators `reset` anew, so that their state is as before their first run."""
+        raise NotImplementedError
+
+    def share(self, pairs: Sequence[Tuple[str, str]]) -> None:
+        """Let the first blob of each pair have the storage of the second."""
+        raise NotImplementedError
+
+    def edit(self, index: int, changes: Sequence[Change]) -> Dict[str, Any]:
+        """Change an operator of predict_net, from what it was when it was opened; returns it as JSON.
+
+        `open` takes such changes too, as `edits` of its spec: pairs of index and changes.
+        """
+        raise NotImplementedError
+
+    def trial(
+        self, index: int, changes: Sequence[Change], values: Sequence[Dict[str, Any]], directory: str
+    ) -> Dict[str, Any]:
+        """Run an operator once, changed, apart from the workspace: status, error, outputs (with files in `directory`).
+
+        `values` are its inputs as `restore` takes them; one that is not among them has its value of now.
+        """
+        raise NotImplementedError
+
+    def write_net(self, path: str) -> None:
+        """Write predict_net as it is now, as text where the name ends in .pbtxt."""
         raise NotImplementedError
 
     def describe(self, index: int, init: bool = False) -> str:

@@ -17,12 +17,17 @@ from caffe2.proto import caffe2_pb2
 from caffe2.python import core, workspace
 
 from ..blob import STRING, TENSOR, UNREADABLE, Blob, BlobSummary, summarize
-from ..capture import file_name, read_blob, write_blob
+from ..capture import read_blob
 from ..errors import CaptureError, InputError, OperatorError
 from ..importer import netdef
+from ..importer.editing import Change, edited
 from ..importer.opening import Loaded, Opened, lint_model, load_model, open_model
+from ..importer.writing import write_net, write_nets
 from . import StepEvent, Workspace, reader
+from .judging import Judging
+from .recorder import Recorder
 from .status import CONVERT, FEED, FETCH, IDLE, INIT, RUN, Status
+from .storage import Sharing
 
 __all__ = ["LocalWorkspace", "quiet", "reason_of"]
 
@@ -63,6 +68,8 @@ class LocalWorkspace(Workspace):
         self._loaded: Optional[Loaded] = None
         self._opened: Optional[Opened] = None
         self._created: Dict[int, str] = {}
+        self._original: Dict[int, Any] = {}  # the OperatorDefs of edited operators as they were
+        self._sharing = Sharing(_view)
 
     # -- opening ------------------------------------------------------------------------------
 
@@ -97,7 +104,9 @@ class LocalWorkspace(Workspace):
         assert loaded
         with self._current():
             self._opened = open_model(loaded, spec, lambda index, label: self._status.enter(CONVERT, index, label))
-        self._created = {}
+        self._created, self._original = {}, {}
+        for index, changes in spec.get("edits") or ():
+            self.edit(index, changes)
         self._status.enter(IDLE)
         return self._opened.to_json()
 
@@ -124,6 +133,7 @@ class LocalWorkspace(Workspace):
         with self._current():
             workspace.ResetWorkspace()
             self._created = {}
+            self._sharing = Sharing(_view)
             self._status.enter(FEED, -1, "initializers")
             for name, array in opened.initializers():
                 reader.feed(name, array)
@@ -160,6 +170,7 @@ class LocalWorkspace(Workspace):
         with self._current():
             self._status.enter(FEED, -1, name)
             kind = STRING if array.dtype.kind in "OSU" else TENSOR
+            self._sharing.forget(name)
             try:
                 reader.feed(name, array, kind)
             except RuntimeError as error:
@@ -174,18 +185,21 @@ class LocalWorkspace(Workspace):
 
     def run(self, request: Dict[str, Any], on_step: Callable[[StepEvent], None]) -> str:
         """Run a range of operators; see `Workspace.run`."""
-        recorder = _Recorder(request.get("record"), request.get("wraps") or ())
+        recorder = Recorder(request.get("record"), request.get("wraps") or ())
+        judging = Judging(request.get("conditions") or (), request.get("watched") or ())
         tick = int(request.get("tick", 0))
         with self._current():
             for index in range(request["first"], request["last"]):
                 if self._status.stop_asked():
                     return self._done("stopped")
-                event = self._step(index, tick, recorder)
+                event = self._step(index, tick, recorder, judging)
                 if event is None:
                     return self._done("full")
                 on_step(event)
                 if event["status"] != "ok":
                     return self._done("failed")
+                if judging.hit(index, self._model().predict_net.op[index], event):
+                    return self._done("hit")
                 tick += 1
         return self._done("done")
 
@@ -194,7 +208,7 @@ class LocalWorkspace(Workspace):
         self._status.enter(IDLE)
         return reason
 
-    def _step(self, index: int, tick: int, recorder: "_Recorder") -> Optional[StepEvent]:
+    def _step(self, index: int, tick: int, recorder: Recorder, judging: Judging) -> Optional[StepEvent]:
         op = self._model().predict_net.op[index]
         event: StepEvent = {"index": index, "status": "ok", "error": None, "outputs": []}
         wrapped = recorder.wraps(op)
@@ -204,6 +218,8 @@ class LocalWorkspace(Workspace):
         before = recorder.before(op)
         if before:
             event["before"] = recorder.save_all([recorder.directory], tick, "before", before)
+        self._sharing.see_inputs(op.input)
+        judging.see_inputs(index, op)
         self._status.enter(RUN, index)
         start = time.perf_counter()
         try:
@@ -217,16 +233,20 @@ class LocalWorkspace(Workspace):
         self._status.finished()
         return None if event.get("full") else event
 
-    def _outputs(self, op: Any, tick: int, recorder: "_Recorder", event: StepEvent) -> None:
+    def _outputs(self, op: Any, tick: int, recorder: Recorder, event: StepEvent) -> None:
         blobs = [reader.read(name, view=True) for name in op.output]
         unreadable = [b for b in blobs if b.kind == UNREADABLE]
         if unreadable:
             event.update(status="failed", error="%s has %s" % (unreadable[0].name, unreadable[0].text))
             return
+        pairs, others = self._sharing.see_outputs(blobs)
         try:
             event["outputs"] = recorder.record(op, tick, blobs)
         except CaptureError as error:
             event.update(disk={"message": error.message, "hint": error.hint}, outputs=recorder.describe(blobs))
+        if pairs:
+            rows = recorder.shared(tick, list(others))
+            event.update(shares=pairs, touched=[dict(row, new=others[row["name"]]) for row in rows])
         if event["outputs"] is None:
             event["full"] = True
         elif "wrapped" in event:
@@ -292,19 +312,28 @@ class LocalWorkspace(Workspace):
             self._forget(reset)
             for value in values:
                 self._status.enter(FEED, -1, value["name"])
-                blob = read_blob(
-                    value["file"],
-                    value["name"],
-                    value["kind"],
-                    value.get("scale"),
-                    value.get("zero_point"),
-                    mapped=True,
-                )
+                blob = stored_blob(value)
                 assert blob.array is not None
+                self._sharing.forget(blob.name)
                 reader.feed(blob.name, np.asarray(blob.array), blob.kind, blob.scale, blob.zero_point)
             self._status.enter(IDLE)
 
+    def share(self, pairs: Sequence[Tuple[str, str]]) -> None:
+        """Let the first blob of each pair have the storage of the second, as `Alias` does; it keeps its shape."""
+        with self._current():
+            for name, other in pairs:
+                shape = reader.peek(name)["shape"]
+                self._sharing.forget(name)
+                C.run_operator_once(core.CreateOperator("Alias", [other], [name]).SerializeToString())
+                if shape != reader.peek(other)["shape"]:
+                    reshape = core.CreateOperator("Reshape", [name], [name, "c2step/old_shape"], shape=shape)
+                    C.run_operator_once(reshape.SerializeToString())
+                    self._remove("c2step/old_shape")
+                self._sharing.see_inputs([other])
+                self._sharing.see_outputs([_view(name)])
+
     def _remove(self, name: str) -> None:
+        self._sharing.forget(name)
         if not C.has_blob(name):
             return
         if hasattr(C, "reset_blob"):
@@ -324,10 +353,50 @@ class LocalWorkspace(Workspace):
             if name is not None:
                 C.delete_net(name)
 
+    def edit(self, index: int, changes: Sequence[Change]) -> Dict[str, Any]:
+        """Change an operator of predict_net, from what it was at first, and return it as JSON; its state is lost."""
+        net = self._model().predict_net
+        original = self._original.setdefault(index, _copied(net.op[index]))
+        net.op[index].CopyFrom(edited(original, changes))
+        with self._current():
+            self._forget([index])
+        return self._model().to_net().to_json()["operators"][index]  # type: ignore[no-any-return]
+
+    def trial(
+        self, index: int, changes: Sequence[Change], values: Sequence[Dict[str, Any]], directory: str
+    ) -> Dict[str, Any]:
+        """Run an operator once, changed, on given inputs, in a workspace of its own; see `Workspace.trial`."""
+        op = edited(self._original.get(index) or self._model().predict_net.op[index], changes)
+        given = {value["name"]: value for value in values}
+        self._status.enter(FETCH, index)
+        with self._current():
+            blobs = [reader.read(name) for name in dict.fromkeys(op.input) if name not in given]
+        blobs += [stored_blob(given[name]) for name in dict.fromkeys(op.input) if name in given]
+        with _Switched(self._name + "-trial"):
+            workspace.ResetWorkspace()
+            found = self._try(index, op, blobs, directory)
+            workspace.ResetWorkspace()
+        self._status.enter(IDLE)
+        return found
+
+    def _try(self, index: int, op: Any, blobs: Sequence[Blob], directory: str) -> Dict[str, Any]:
+        for blob in blobs:
+            if blob.array is not None:
+                reader.feed(blob.name, np.asarray(blob.array), blob.kind, blob.scale, blob.zero_point)
+        self._status.enter(RUN, index)
+        try:
+            C.run_net_once(self._alone(op, self._model().predict_net, "c2step/trial").SerializeToString())
+        except RuntimeError as error:
+            return {"status": "failed", "error": reason_of(error), "outputs": []}
+        self._status.enter(FETCH, index)
+        return {"status": "ok", "error": None, "outputs": Recorder(None, ()).save_all([directory], 0, "try", op.output)}
+
+    def write_net(self, path: str) -> None:
+        """Write predict_net as it is now, as text where the name ends in .pbtxt."""
+        write_net(self._model(), path)
+
     def convert(self, directory: str, text: bool = False) -> List[str]:
         """Write the nets so that stock Caffe2 in a bare script runs them to the same result."""
-        from ..importer.writing import write_nets
-
         return write_nets(self._model(), directory, text)
 
     def interrupt(self) -> None:
@@ -359,9 +428,25 @@ class _Switched:
         C.switch_workspace(self._before, True)
 
 
-def _shortened(op: Any) -> str:
+def stored_blob(value: Dict[str, Any]) -> Blob:
+    """A blob from a capture's file, mapped."""
+    return read_blob(
+        value["file"], value["name"], value["kind"], value.get("scale"), value.get("zero_point"), mapped=True
+    )
+
+
+def _view(name: str) -> Blob:
+    return reader.read(name, view=True)
+
+
+def _copied(op: Any) -> Any:
     copy = caffe2_pb2.OperatorDef()
     copy.CopyFrom(op)
+    return copy
+
+
+def _shortened(op: Any) -> str:
+    copy = _copied(op)
     notes = []
     for arg in copy.arg:
         for field in ("floats", "ints", "strings"):
@@ -373,83 +458,3 @@ def _shortened(op: Any) -> str:
             notes.append("# argument %s has %d bytes, the first 400 are shown" % (arg.name, len(arg.s)))
             arg.s = arg.s[:400]
     return "\n".join([str(copy).rstrip()] + notes)
-
-
-class _Recorder:
-    """Writes outputs into a capture's directory, as far as its filters and its limit allow."""
-
-    def __init__(self, record: Optional[Dict[str, Any]], wraps: Sequence[Tuple[str, str]]) -> None:
-        self._record = record
-        self._left = record.get("max_bytes") if record else None
-        self._types = set(record.get("types") or ()) if record else set()
-        self._match = re.compile(record["match"]) if record and record.get("match") else None
-        self._wraps = [(re.compile(pattern), directory) for pattern, directory in wraps]
-        self._before = set(record.get("before") or ()) if record else set()
-        self.directory = record["directory"] if record else ""
-
-    def before(self, op: Any) -> List[str]:
-        """The blobs whose initial value this operator is about to overwrite, each once."""
-        names = [name for name in dict.fromkeys(op.output) if name in self._before]
-        self._before.difference_update(names)
-        return names
-
-    def wraps(self, op: Any) -> List[str]:
-        """The directories into which this operator's inputs and outputs go."""
-        return [directory for pattern, directory in self._wraps if pattern.match(op.type)]
-
-    def save_all(self, directories: Sequence[str], tick: int, side: str, names: Sequence[str]) -> List[Dict[str, Any]]:
-        """Save blobs of a wrapped operator into each directory."""
-        rows = []
-        for slot, name in enumerate(names):
-            blob = reader.read(name, view=True)
-            row = _row(blob)
-            if blob.array is not None:
-                row["file"] = file_name(tick, "%s%d" % (side, slot), name, blob.kind)
-                for directory in directories:
-                    write_blob(os.path.join(directory, row["file"]), blob)
-            rows.append(row)
-        return rows
-
-    def describe(self, blobs: Sequence[Blob]) -> List[Dict[str, Any]]:
-        """The rows of blobs whose bytes are not kept."""
-        return [_row(blob) for blob in blobs]
-
-    def record(self, op: Any, tick: int, blobs: Sequence[Blob]) -> Optional[List[Dict[str, Any]]]:
-        """Write what is wanted and return the rows; None where the limit on bytes would be passed."""
-        wanted = [self._wanted(op, blob) for blob in blobs]
-        size = sum(b.array.nbytes + 128 for b, w in zip(blobs, wanted) if w and b.array is not None)
-        if self._left is not None and size > self._left:
-            if self._record and self._record.get("on_full") == "skip":
-                wanted = [False] * len(blobs)
-                size = 0
-            else:
-                return None
-        rows = []
-        for slot, (blob, keep) in enumerate(zip(blobs, wanted)):
-            row = _row(blob)
-            if keep and blob.array is not None:
-                row["file"] = file_name(tick, str(slot), blob.name, blob.kind)
-                write_blob(os.path.join(self.directory, row["file"]), blob)
-            rows.append(row)
-        if self._left is not None:
-            self._left -= size
-        return rows
-
-    def _wanted(self, op: Any, blob: Blob) -> bool:
-        if not self._record or self._record.get("level", "full") != "full":
-            return False
-        if self._types and op.type not in self._types:
-            return False
-        return not self._match or self._match.search(blob.name) is not None
-
-
-def _row(blob: Blob) -> Dict[str, Any]:
-    summary = summarize(blob)
-    return {
-        "name": blob.name,
-        "kind": blob.kind,
-        "dtype": summary.dtype,
-        "shape": list(summary.shape),
-        "file": None,
-        "summary": summary.to_json(),
-    }

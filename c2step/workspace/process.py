@@ -15,7 +15,7 @@ import subprocess
 import tempfile
 import threading
 import time
-from typing import Any, Callable, Dict, List, Optional, Sequence
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from .. import errors
 from ..blob import STRING, TENSOR, Blob, BlobSummary
 from ..capture import read_blob, write_blob
 from ..errors import C2StepError, RuntimeMissing, WorkerDied, WorkerTimeout
-from . import StepEvent, Workspace
+from . import Change, StepEvent, Workspace
 from .runtime import Runtime
 from .status import CONVERT, FETCH, IDLE, INIT, RUN, Doing, Status
 
@@ -289,6 +289,26 @@ class ProcessWorkspace(Workspace):
     def restore(self, values: Sequence[Dict[str, Any]], remove: Sequence[str], reset: Sequence[int]) -> None:
         """Put blobs back from files."""
         self.request("restore", values=list(values), remove=list(remove), reset=list(reset))
+
+    def share(self, pairs: Sequence[Tuple[str, str]]) -> None:
+        """Let blobs share storage."""
+        self.request("share", pairs=list(pairs))
+
+    def edit(self, index: int, changes: Sequence[Change]) -> Dict[str, Any]:
+        """Change an operator in the worker."""
+        return self.request("edit", index=index, changes=list(changes))  # type: ignore[no-any-return]
+
+    def trial(
+        self, index: int, changes: Sequence[Change], values: Sequence[Dict[str, Any]], directory: str
+    ) -> Dict[str, Any]:
+        """Run an operator once, changed, in the worker."""
+        return self.request(  # type: ignore[no-any-return]
+            "trial", index=index, changes=list(changes), values=list(values), directory=directory
+        )
+
+    def write_net(self, path: str) -> None:
+        """Write predict_net as it is now."""
+        self.request("write_net", path=os.path.abspath(path))
 
     def describe(self, index: int, init: bool = False) -> str:
         """An operator as text."""

@@ -140,6 +140,18 @@ class _Server:
     def do_restore(self, values: Any, remove: Any, reset: Any) -> None:
         self._caffe2().restore(values, remove, reset)
 
+    def do_share(self, pairs: Any) -> None:
+        self._caffe2().share(pairs)
+
+    def do_edit(self, index: int, changes: Any) -> Any:
+        return self._caffe2().edit(index, changes)
+
+    def do_trial(self, index: int, changes: Any, values: Any, directory: str) -> Any:
+        return self._caffe2().trial(index, changes, values, directory)
+
+    def do_write_net(self, path: str) -> None:
+        self._caffe2().write_net(path)
+
     def do_describe(self, index: int, init: bool = False) -> str:
         return str(self._caffe2().describe(index, init))
 

@@ -1,0 +1,89 @@
+"""What a step read and wrote, for conditions, wherever its values are by now."""
+
+from typing import Any, Callable, Dict, Mapping, Optional
+
+import numpy as np
+
+from .blob import BlobSummary
+from .capture import read_blob
+from .conditions import Facts
+from .history import Step
+from .net import BlobVersion
+from .timeline import Timeline
+
+__all__ = ["StepFacts", "changed_blob"]
+
+Compare = Callable[[Step, str], Optional[Mapping[str, Any]]]
+
+
+class StepFacts(Facts):
+    """The facts of one step; versions that are no longer live come from the capture."""
+
+    def __init__(self, timeline: Timeline, step: Step, compare: Optional[Compare]) -> None:
+        self._timeline = timeline
+        self._step = step
+        self._compare = compare
+        self.inputs = [version.name for version in step.inputs]
+        self.outputs = list(step.operator.outputs)
+        self._versions: Dict[str, Dict[str, int]] = {
+            "input": {version.name: version.version for version in step.inputs},
+            "output": {out.name: out.version for out in step.written},
+        }
+
+    def _version(self, name: str, side: str) -> Optional[int]:
+        found = self._versions[side].get(name)
+        return found if found is not None else self._timeline.history.versions.get(name, 0)
+
+    def summary(self, name: str, side: str) -> Optional[BlobSummary]:
+        """The summary of the version that was read or written."""
+        if not self._timeline.has_been(name):
+            return None
+        return self._timeline.summary(name, self._version(name, side))
+
+    def array(self, name: str, side: str) -> Optional[np.ndarray]:
+        """The value of that version, as numbers."""
+        if not self._timeline.has_been(name):
+            return None
+        version = self._version(name, side)
+        kept = self._timeline.history.kept.get(BlobVersion(name, version or 0))
+        if kept is not None:
+            blob = read_blob(kept.file, name, kept.kind, kept.summary.scale, kept.summary.zero_point, mapped=True)
+        else:
+            blob = self._timeline.fetch(name, version)
+        return blob.real()
+
+    def compared(self, name: str) -> Optional[Mapping[str, Any]]:
+        """The figures against the loaded reference."""
+        return self._compare(self._step, name) if self._compare else None
+
+
+def changed_blob(timeline: Timeline, step: Step, name: str) -> str:
+    """How a step changed a blob, in words; empty where it did not."""
+    out = next((out for out in step.written if out.name == name), None)
+    if out is None:
+        return ""
+    label = str(BlobVersion(name, out.version))
+    if out in step.touched:
+        label += " (not named, it shares storage with an output)"
+    before = BlobVersion(name, out.version - 1)
+    if out.version - 1 not in timeline.history.known(name):
+        return "%s is written" % label
+    kept = [timeline.history.kept.get(version) for version in (before, BlobVersion(name, out.version))]
+    if kept[0] is None or kept[1] is None:
+        return "%s is written over %s" % (label, before)
+    old, new = [read_blob(k.file, name, k.kind, mapped=True).array for k in kept if k is not None]
+    assert old is not None and new is not None
+    if old.shape != new.shape or old.dtype != new.dtype:
+        return "%s: %s %s, was %s %s" % (label, new.dtype, new.shape, old.dtype, old.shape)
+    differ = int(np.count_nonzero(_bits(old) != _bits(new)))
+    return "%s: %d of %d values changed" % (label, differ, new.size) if differ else ""
+
+
+def _bits(array: np.ndarray) -> np.ndarray:
+    """Values that compare bit for bit, so that a NaN equals itself."""
+    if array.dtype.kind not in "fc":
+        return array
+    flat = np.ascontiguousarray(array).reshape(-1)
+    return (
+        flat.view("V%d" % array.dtype.itemsize) if array.dtype.kind == "c" else flat.view("u%d" % array.dtype.itemsize)
+    )

@@ -1,0 +1,185 @@
+"""Values put in place of what operators wrote, and which later values are old because of them.
+
+A patch belongs to the operator that wrote the blob (to the beginning, for an input or a weight): its value
+is there right after that operator, also when it runs again.  What has run on other values than are there
+now is dirty until it has run again.
+"""
+
+from dataclasses import dataclass
+from typing import Dict, List, Optional, Sequence, Set, Tuple
+
+from .blob import Blob
+from .errors import UsageError
+from .history import Step
+from .net import BlobVersion, Operator
+from .timeline import Timeline
+from .workspace import Change
+
+__all__ = ["Changes", "Patch"]
+
+
+@dataclass(frozen=True)
+class Patch:
+    """A value in place of what operator `index` writes to a blob (None: of its initial value)."""
+
+    name: str
+    index: Optional[int]
+    blob: Blob
+    source: str
+
+    def __str__(self) -> str:
+        where = "from the start" if self.index is None else "after operator %d" % self.index
+        return "%s = %s, %s" % (self.name, self.source, where)
+
+
+class Changes:
+    """What a user changed in a session: patches and edited operators, and what is dirty because of them."""
+
+    def __init__(self, timeline: Timeline) -> None:
+        self._timeline = timeline
+        self.patches: List[Patch] = []
+        self.edits: Dict[int, Tuple[Change, ...]] = {}
+        self.originals: Dict[int, Operator] = {}  # operators that were edited, as they were at first
+        self._live: Dict[Tuple[str, int], int] = {}  # (blob, after how many steps) -> the version that a patch made
+        self._ran_as: Dict[int, Tuple[Change, ...]] = {}  # place of a step -> the changes that its operator had
+        self._stale: Set[int] = set()  # places of steps that read a value which a patch has replaced
+        self._known = (-1, set())  # type: Tuple[int, Set[int]]
+
+    # -- patches ------------------------------------------------------------------------------
+
+    def patch(self, blob: Blob, source: str, position: int) -> Patch:
+        """Put a value in place of the blob's live one, or where it has none, of what is still to be written."""
+        name = blob.name
+        self._timeline.known(name)
+        at, index = self._place(name, position)
+        self._drop(name, at)
+        self.patches = [p for p in self.patches if (p.name, p.index) != (name, index)]
+        self.patches.append(Patch(name, index, blob, source))
+        self._put(self.patches[-1], at)
+        return self.patches[-1]
+
+    def unpatch(self, name: str) -> List[Patch]:
+        """Give a blob its own value again, here and when its operators run again; returns what was taken away."""
+        gone = [patch for patch in self.patches if patch.name == name]
+        if not gone:
+            names = ", ".join(patch.name for patch in self.patches) or "none"
+            raise UsageError("%s is not patched" % name, "patched: %s" % names)
+        self.patches = [patch for patch in self.patches if patch.name != name]
+        for at in [at for blob, at in self._live if blob == name]:
+            self._drop(name, at)
+        self._timeline.put_back({name})
+        return gone
+
+    def _put(self, patch: Patch, at: int) -> None:
+        self._timeline.put_at(patch.blob, at)
+        self._live[patch.name, at] = self._timeline.history.version(patch.name)
+
+    def _drop(self, name: str, at: int) -> None:
+        """Take a patch's value out of the history; who read it is dirty, whatever value comes next."""
+        version = self._live.pop((name, at), None)
+        if version is not None:
+            read = BlobVersion(name, version)
+            self._stale |= {place for place, step in enumerate(self._timeline.steps) if read in step.inputs}
+            self._timeline.history.drop_feed(name, version)
+
+    def _place(self, name: str, position: int) -> Tuple[int, Optional[int]]:
+        """After how many steps the live value came to be, and which operator wrote the blob last."""
+        history = self._timeline.history
+        if not history.exists(name):  # its operator failed, was skipped or is still to come
+            makers = [op.index for op in self._timeline.model.predict_net.producers(name) if op.index <= position]
+            return len(history.steps), makers[-1] if makers else None
+        fed = max([at for at, blob, _ in history.feeds if blob == name], default=0)
+        for place in range(len(history.steps) - 1, -1, -1):
+            if any(out.name == name for out in history.steps[place].written):
+                return max(place + 1, fed), history.steps[place].index
+        return fed, None
+
+    def next_pause(self, position: int) -> Optional[int]:
+        """After which operator from `position` on a patch must be put in."""
+        return min((p.index + 1 for p in self.patches if p.index is not None and p.index >= position), default=None)
+
+    def took(self, step: Step) -> None:
+        """Take note of the last step."""
+        place = len(self._timeline.steps) - 1
+        self._ran_as.pop(place, None)
+        changes = self.edits.get(step.index)
+        if changes:
+            self._ran_as[place] = changes
+
+    def lay(self, index: Optional[int]) -> None:
+        """Put in the patches of an operator that has just run (None: of initial values)."""
+        at = len(self._timeline.steps)
+        for patch in self.patches:
+            if patch.index == index and (patch.name, at) not in self._live:
+                self._put(patch, at)
+
+    def began(self) -> None:
+        """The session starts again: initial values are patched again."""
+        self._live, self._ran_as, self._stale = {}, {}, set()
+        self.lay(None)
+
+    def went_back(self) -> None:
+        """Steps were undone, and the patches after them."""
+        count = len(self._timeline.steps)
+        self._stale = {place for place in self._stale if place < count}
+        self._ran_as = {place: changes for place, changes in self._ran_as.items() if place < count}
+        self._live = {key: version for key, version in self._live.items() if key[1] <= count}
+
+    # -- edits --------------------------------------------------------------------------------
+
+    def edit(self, index: int, changes: Sequence[Change]) -> Operator:
+        """Change an operator, beside what was changed of it before; UsageError where a change does not fit."""
+        original = self.originals.setdefault(index, self._timeline.model.predict_net.operators[index])
+        merged = {change[:2]: change for change in self.edits.get(index, ())}
+        for change in changes:
+            merged.pop(change[:2], None)
+            added = change[0] == "arg" and change[2] is None and original.argument(change[1]) is None
+            if not (added and any(change[:2] == known[:2] for known in self.edits.get(index, ()))):
+                merged[change[:2]] = change
+        return self._apply(index, tuple(merged.values()))
+
+    def unedit(self, index: int) -> Operator:
+        """Give an operator back what it was at first."""
+        if not self.edits.get(index):
+            known = ", ".join(str(self.originals[i]) for i, changes in sorted(self.edits.items()) if changes) or "none"
+            raise UsageError("operator %d was not edited" % index, "edited: %s" % known)
+        return self._apply(index, ())
+
+    def _apply(self, index: int, changes: Tuple[Change, ...]) -> Operator:
+        edits = dict(self.edits)
+        edits[index] = changes
+        made = self._timeline.edit(edits, index)
+        self.edits = {place: found for place, found in edits.items() if found}
+        self._timeline.history.changes += 1
+        return made
+
+    # -- what is dirty ------------------------------------------------------------------------
+
+    def dirty(self) -> Set[int]:
+        """The places of steps that ran on other values, or as another operator, than they would now."""
+        history = self._timeline.history
+        if not (history.feeds or self._stale or self._ran_as or self.edits):
+            return set()
+        if self._known[0] != history.changes:
+            self._known = (history.changes, self._find_dirty())
+        return self._known[1]
+
+    def _find_dirty(self) -> Set[int]:
+        places: Set[int] = set()
+        old: Set[BlobVersion] = set()
+        for place, step, live in self._timeline.history.walk():
+            if step is None:
+                break
+            other = any(live.get(name, 0) != version for name, version in step.inputs)
+            as_now = self._ran_as.get(place, ()) == self.edits.get(step.index, ())
+            if place in self._stale or other or not as_now or old & set(step.inputs):
+                places.add(place)
+                old |= {BlobVersion(out.name, out.version) for out in step.written}
+        return places
+
+    def dirty_blobs(self) -> Set[str]:
+        """Blobs whose live value a dirty step wrote."""
+        history = self._timeline.history
+        places = self.dirty()
+        written = {(out.name, out.version) for place in places for out in history.steps[place].written}
+        return {name for name, version in written if history.version(name) == version}

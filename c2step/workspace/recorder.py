@@ -1,0 +1,100 @@
+"""Writes what operators read and wrote into the directories of captures.  Worker side only."""
+
+import os
+import re
+from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple
+
+from ..blob import Blob, summarize
+from ..capture import file_name, write_blob
+from . import reader
+
+__all__ = ["Recorder"]
+
+
+class Recorder:
+    """Writes outputs into a capture's directory, as far as its filters and its limit allow."""
+
+    def __init__(self, record: Optional[Dict[str, Any]], wraps: Sequence[Tuple[str, str]]) -> None:
+        self._record = record
+        self._left = record.get("max_bytes") if record else None
+        self._types = set(record.get("types") or ()) if record else set()
+        self._match = re.compile(record["match"]) if record and record.get("match") else None
+        self._wraps = [(re.compile(pattern), directory) for pattern, directory in wraps]
+        self._before = set(record.get("before") or ()) if record else set()
+        self.directory = record["directory"] if record else ""
+
+    def before(self, op: Any) -> List[str]:
+        """The blobs whose initial value this operator is about to overwrite, each once."""
+        names = [name for name in dict.fromkeys(op.output) if name in self._before]
+        self._before.difference_update(names)
+        return names
+
+    def wraps(self, op: Any) -> List[str]:
+        """The directories into which this operator's inputs and outputs go."""
+        return [directory for pattern, directory in self._wraps if pattern.match(op.type)]
+
+    def save_all(self, directories: Sequence[str], tick: int, side: str, names: Sequence[str]) -> List[Dict[str, Any]]:
+        """Save blobs of a wrapped operator into each directory."""
+        rows = []
+        for slot, name in enumerate(names):
+            blob = reader.read(name, view=True)
+            row = _row(blob)
+            if blob.array is not None:
+                row["file"] = file_name(tick, "%s%d" % (side, slot), name, blob.kind)
+                for directory in directories:
+                    write_blob(os.path.join(directory, row["file"]), blob)
+            rows.append(row)
+        return rows
+
+    def shared(self, tick: int, names: Sequence[str]) -> List[Dict[str, Any]]:
+        """The rows of blobs that share storage with an output, with their values where those are kept."""
+        keeps = self._record and self._record.get("level", "full") == "full"
+        return self.save_all([self.directory], tick, "shared", names) if keeps else self.describe(map(_view, names))
+
+    def describe(self, blobs: Iterable[Blob]) -> List[Dict[str, Any]]:
+        """The rows of blobs whose bytes are not kept."""
+        return [_row(blob) for blob in blobs]
+
+    def record(self, op: Any, tick: int, blobs: Sequence[Blob]) -> Optional[List[Dict[str, Any]]]:
+        """Write what is wanted and return the rows; None where the limit on bytes would be passed."""
+        wanted = [self._wanted(op, blob) for blob in blobs]
+        size = sum(b.array.nbytes + 128 for b, w in zip(blobs, wanted) if w and b.array is not None)
+        if self._left is not None and size > self._left:
+            if self._record and self._record.get("on_full") == "skip":
+                wanted = [False] * len(blobs)
+                size = 0
+            else:
+                return None
+        rows = []
+        for slot, (blob, keep) in enumerate(zip(blobs, wanted)):
+            row = _row(blob)
+            if keep and blob.array is not None:
+                row["file"] = file_name(tick, str(slot), blob.name, blob.kind)
+                write_blob(os.path.join(self.directory, row["file"]), blob)
+            rows.append(row)
+        if self._left is not None:
+            self._left -= size
+        return rows
+
+    def _wanted(self, op: Any, blob: Blob) -> bool:
+        if not self._record or self._record.get("level", "full") != "full":
+            return False
+        if self._types and op.type not in self._types:
+            return False
+        return not self._match or self._match.search(blob.name) is not None
+
+
+def _view(name: str) -> Blob:
+    return reader.read(name, view=True)
+
+
+def _row(blob: Blob) -> Dict[str, Any]:
+    summary = summarize(blob)
+    return {
+        "name": blob.name,
+        "kind": blob.kind,
+        "dtype": summary.dtype,
+        "shape": list(summary.shape),
+        "file": None,
+        "summary": summary.to_json(),
+    }

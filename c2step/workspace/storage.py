@@ -1,0 +1,90 @@
+"""Which blobs share storage, from the addresses at which their tensors were last seen.
+
+`Alias` lets an operator change a blob that it does not name.  Each live tensor has memory of its own
+otherwise, so two ranges that overlap are one storage, seen without reading a value.
+"""
+
+import bisect
+from typing import Callable, Dict, List, Optional, Sequence, Set, Tuple
+
+import numpy as np
+
+from ..blob import Blob
+
+__all__ = ["Sharing", "Storage"]
+
+Pair = Tuple[str, str]
+
+_NEAREST = 16  # ranges that begin before another one and may reach into it
+
+
+class Storage:
+    """Address ranges of blobs; a blob that was fed or removed must be forgotten."""
+
+    def __init__(self) -> None:
+        self._ranges: Dict[str, Tuple[int, int]] = {}
+        self._sorted: List[Tuple[int, str]] = []
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._ranges
+
+    def place(self, name: str, array: Optional[np.ndarray]) -> None:
+        """Remember where a blob's tensor is; an array of its own memory, or none, is no tensor's."""
+        self.forget(name)
+        if array is None or array.flags.owndata or not array.size:
+            return
+        start = int(array.__array_interface__["data"][0])
+        self._ranges[name] = (start, start + array.nbytes)
+        bisect.insort(self._sorted, (start, name))
+
+    def forget(self, name: str) -> None:
+        """A blob is gone, or its tensor may be elsewhere."""
+        known = self._ranges.pop(name, None)
+        if known is not None:
+            del self._sorted[bisect.bisect_left(self._sorted, (known[0], name))]
+
+    def sharers(self, name: str) -> Set[str]:
+        """The other blobs whose memory overlaps a blob's."""
+        if name not in self._ranges:
+            return set()
+        start, end = self._ranges[name]
+        first = bisect.bisect_left(self._sorted, (start, ""))
+        last = bisect.bisect_left(self._sorted, (end, ""))
+        near = self._sorted[max(0, first - _NEAREST) : last]
+        return {other for _, other in near if other != name and self._ranges[other][1] > start}
+
+
+class Sharing:
+    """Which blobs an operator changed, or came to share, without naming them."""
+
+    def __init__(self, read: Callable[[str], Blob]) -> None:
+        """`read` views a blob that was not seen yet."""
+        self.storage = Storage()
+        self._read = read
+        self._pairs: Set[Pair] = set()
+
+    def see_inputs(self, names: Sequence[str]) -> None:
+        """Look where the inputs of an operator are, those that were not seen yet."""
+        for name in names:
+            if name and name not in self.storage:
+                self.storage.place(name, self._read(name).array)
+
+    def see_outputs(self, blobs: Sequence[Blob]) -> Tuple[List[Pair], Dict[str, bool]]:
+        """Look where the outputs are.
+
+        Returns the pairs (output, other blob) that share storage, and for each other blob whether it came
+        to share it by this operator: its value then is as it was.
+        """
+        for blob in blobs:
+            self.storage.place(blob.name, blob.array)
+        named = {blob.name for blob in blobs}
+        pairs = [(name, other) for name in sorted(named) for other in sorted(self.storage.sharers(name) - named)]
+        new = {other: all(pair not in self._pairs for pair in pairs if pair[1] == other) for _, other in pairs}
+        self._pairs = {pair for pair in self._pairs if not named & set(pair)}
+        self._pairs |= {p for name, other in pairs for p in ((name, other), (other, name))}
+        return pairs, new
+
+    def forget(self, name: str) -> None:
+        """A blob was fed or removed."""
+        self.storage.forget(name)
+        self._pairs = {pair for pair in self._pairs if name not in pair}
