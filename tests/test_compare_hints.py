@@ -1,4 +1,5 @@
 """Seeded mismatches are named; a hint is told only where all elements confirm it, and changes no verdict."""
+
 import tracemalloc
 from typing import Any, Callable, List, Tuple
 
@@ -33,10 +34,13 @@ CASES: List[Tuple[str, np.ndarray, Change, str]] = [
     ("dimensions of one", normal(64), lambda b: b.reshape(1, 64, 1, 1), "only dimensions of 1 differ"),
     ("reshaped", IMAGE, lambda b: b.reshape(2, 48, 10), "same order, only the shape differs"),
     ("transposed and flattened", normal(4, 6, 5), lambda b: b.transpose(2, 0, 1).reshape(5, 24), "transposed by"),
-    ("flattened from NHWC", normal(3, 5, 4, 4),
-     lambda b: b.transpose(0, 2, 3, 1).reshape(3, 80), "transposed by"),
-    ("flattened from NHWC, both flat", normal(3, 80),
-     lambda b: b.reshape(3, 5, 16).swapaxes(1, 2).reshape(3, 80), "holds 16 x 5 values, in the reference 5 x 16"),
+    ("flattened from NHWC", normal(3, 5, 4, 4), lambda b: b.transpose(0, 2, 3, 1).reshape(3, 80), "transposed by"),
+    (
+        "flattened from NHWC, both flat",
+        normal(3, 80),
+        lambda b: b.reshape(3, 5, 16).swapaxes(1, 2).reshape(3, 80),
+        "holds 16 x 5 values, in the reference 5 x 16",
+    ),
     ("BGR", normal(1, 3, 8, 9), lambda b: b[:, ::-1], "reversed along axis 1: channels are RGB"),
     ("BGRA", normal(8, 9, 4), lambda b: b[..., [2, 1, 0, 3]], "RGBA on one side, BGRA"),
     ("halves swapped", MATRIX, lambda b: np.roll(b, 6, 0), "its halves are swapped"),
@@ -56,33 +60,60 @@ CASES: List[Tuple[str, np.ndarray, Change, str]] = [
     ("column shift", IMAGE[..., :-1], lambda b: IMAGE[..., 1:], "actual[i-1] equals reference[i]"),
     ("diagonal shift", IMAGE[..., 1:, 1:], lambda b: IMAGE[..., :-1, :-1], "shifted by one along axis 2 and 3"),
     ("ceil_mode", IMAGE, lambda b: b[:, :, :-1, :-1], "actual equals reference[:, :, 0:7, 0:9]: the end differs"),
-    ("padding", IMAGE, lambda b: np.pad(b, ((0, 0), (0, 0), (2, 2), (2, 2)), "constant"),
-     "reference equals actual[:, :, 2:10, 2:12]: a border differs"),
+    (
+        "padding",
+        IMAGE,
+        lambda b: np.pad(b, ((0, 0), (0, 0), (2, 2), (2, 2)), "constant"),
+        "reference equals actual[:, :, 2:10, 2:12]: a border differs",
+    ),
     ("not broadcast", np.repeat(normal(1, 8), 5, 0), lambda b: b[:1], "actual"),
     ("softmax axis", softmax(IMAGE, 1), lambda b: softmax(IMAGE, 3), "along axis 3, the reference's along axis 1"),
     ("flattening softmax", softmax(IMAGE, 3), lambda b: softmax(IMAGE, (1, 2, 3)), "along axes (1, 2, 3)"),
-    ("log softmax", np.log(softmax(IMAGE, 1)), lambda b: np.log(softmax(IMAGE, 2)),
-     "exponentials sum to one along axis 2"),
+    (
+        "log softmax",
+        np.log(softmax(IMAGE, 1)),
+        lambda b: np.log(softmax(IMAGE, 2)),
+        "exponentials sum to one along axis 2",
+    ),
     ("sorted along an axis", MATRIX, lambda b: np.sort(b, axis=1), "along axis 1 the values are the same in another"),
-    ("sorted over all", MATRIX, lambda b: np.sort(b.reshape(-1)).reshape(b.shape),
-     "the values are the same in another"),
+    (
+        "sorted over all",
+        MATRIX,
+        lambda b: np.sort(b.reshape(-1)).reshape(b.shape),
+        "the values are the same in another",
+    ),
     ("rectified", IMAGE, lambda b: np.maximum(b, 0), "clipped to [0, inf]"),
     ("not rectified", np.maximum(IMAGE, 0), lambda b: IMAGE, "the reference is actual clipped to [0, inf]"),
     ("six", 9 * IMAGE, lambda b: np.clip(b, 0, 6), "clipped to [0, 6]"),
-    ("bfloat16", IMAGE, lambda b: (b.view("uint32") + np.uint32(0x8000) & np.uint32(0xFFFF0000)).view("float32"),
-     "rounded to bfloat16"),
+    (
+        "bfloat16",
+        IMAGE,
+        lambda b: (b.view("uint32") + np.uint32(0x8000) & np.uint32(0xFFFF0000)).view("float32"),
+        "rounded to bfloat16",
+    ),
     ("whole numbers", 5 * IMAGE, np.rint, "the nearest whole number"),
     ("truncated", 5 * IMAGE, np.trunc, "towards zero"),
     ("never written", IMAGE, np.zeros_like, "actual is 0 everywhere"),
     ("NaN", IMAGE, lambda b: np.where(b > 2, np.float32(np.nan), b), "only NaN or Inf differ"),
-    ("one channel", IMAGE, lambda b: np.where(np.arange(6)[:, None, None] == 4, np.sin(9 * b), b),
-     "all bad elements are in 1 of 6 slices of axis 1: 4"),
-    ("last row", IMAGE, lambda b: np.where(np.arange(8)[:, None] == 7, np.sin(9 * b), b),
-     "1 of 8 slices of axis 2: 7"),
-    ("border", IMAGE, lambda b: np.pad(b[:, :, 1:-1, 1:-1], ((0, 0), (0, 0), (1, 1), (1, 1)), "edge"),
-     "border of 1 of axes 2 and 3"),
-    ("last row and column", IMAGE, lambda b: np.pad(b[:, :, :-1, :-1], ((0, 0), (0, 0), (0, 1), (0, 1)), "edge"),
-     "the last 1 rows and columns of axes 2 and 3"),
+    (
+        "one channel",
+        IMAGE,
+        lambda b: np.where(np.arange(6)[:, None, None] == 4, np.sin(9 * b), b),
+        "all bad elements are in 1 of 6 slices of axis 1: 4",
+    ),
+    ("last row", IMAGE, lambda b: np.where(np.arange(8)[:, None] == 7, np.sin(9 * b), b), "1 of 8 slices of axis 2: 7"),
+    (
+        "border",
+        IMAGE,
+        lambda b: np.pad(b[:, :, 1:-1, 1:-1], ((0, 0), (0, 0), (1, 1), (1, 1)), "edge"),
+        "border of 1, axes 2 and 3",
+    ),
+    (
+        "last row and column",
+        IMAGE,
+        lambda b: np.pad(b[:, :, :-1, :-1], ((0, 0), (0, 0), (0, 1), (0, 1)), "edge"),
+        "the last 1 of rows and columns, axes 2 and 3",
+    ),
 ]
 
 
@@ -98,7 +129,7 @@ def test_a_seeded_mismatch_is_named(b: np.ndarray, change: Change, expected: str
 @pytest.mark.parametrize("b, change, expected", [case[1:] for case in CASES], ids=[case[0] for case in CASES])
 def test_honest_rounding_does_not_hide_it(b: np.ndarray, change: Change, expected: str) -> None:
     if "rounded" in expected or "whole" in expected or "towards" in expected or "everywhere" in expected:
-        return      # these are told only where they are exact
+        return  # these are told only where they are exact
     a = change(b)
     noisy = a * (1 + np.random.RandomState(9).standard_normal(a.shape).astype("float32") * np.float32(1e-7))
     assert any(expected in hint for hint in explain(noisy.astype("float32"), b)), explain(noisy, b)
@@ -132,8 +163,9 @@ def test_all_permutations_that_match_are_told() -> None:
     b = x[:, None, None] * np.ones((5, 5, 5), "float32")
     a = b.transpose(2, 1, 0)
     told = [hint for hint in explain(a, b) if "transposed" in hint]
-    matching = {axes for axes in ((2, 1, 0), (1, 2, 0), (2, 0, 1), (1, 0, 2), (0, 2, 1))
-                if np.array_equal(a.transpose(axes), b)}
+    matching = {
+        axes for axes in ((2, 1, 0), (1, 2, 0), (2, 0, 1), (1, 0, 2), (0, 2, 1)) if np.array_equal(a.transpose(axes), b)
+    }
     assert len(told) == len(matching) and all(any(str(axes) in hint for hint in told) for axes in matching)
 
 

@@ -1,4 +1,5 @@
 """The figures against exact arithmetic, and everything a blob can be instead of a tidy tensor."""
+
 import json
 import math
 import sys
@@ -27,17 +28,24 @@ def noise(*shape: int, seed: int = 0, dtype: str = "float32") -> np.ndarray:
 
 # ---- the figures ----------------------------------------------------------------------------------
 
+
 def exact(a: np.ndarray, b: np.ndarray) -> dict:
     """The figures in rational arithmetic, over elements that are finite on both sides."""
-    pairs = [(Fraction(x), Fraction(y)) for x, y in zip(a.ravel().tolist(), b.ravel().tolist())
-             if math.isfinite(x) and math.isfinite(y)]
+    pairs = [
+        (Fraction(x), Fraction(y))
+        for x, y in zip(a.ravel().tolist(), b.ravel().tolist())
+        if math.isfinite(x) and math.isfinite(y)
+    ]
     differences = [x - y for x, y in pairs]
     aa, bb = sum(x * x for x, _ in pairs), sum(y * y for _, y in pairs)
     dd, ab = sum(d * d for d in differences), sum(x * y for x, y in pairs)
-    return {"max_abs": max(abs(d) for d in differences), "mean": sum(differences) / len(pairs),
-            "mean_abs": sum(abs(d) for d in differences) / len(pairs),
-            "rel_l2": root(dd / bb) if bb else None,
-            "cosine": (1 if ab > 0 else -1) * root(ab * ab / (aa * bb)) if aa and bb else None}
+    return {
+        "max_abs": max(abs(d) for d in differences),
+        "mean": sum(differences) / len(pairs),
+        "mean_abs": sum(abs(d) for d in differences) / len(pairs),
+        "rel_l2": root(dd / bb) if bb else None,
+        "cosine": (1 if ab > 0 else -1) * root(ab * ab / (aa * bb)) if aa and bb else None,
+    }
 
 
 def root(value: Fraction) -> float:
@@ -78,8 +86,9 @@ def test_figures_are_those_of_exact_arithmetic(arrays: Tuple[np.ndarray, np.ndar
         return
     truth = exact(a, b)
     largest = truth["max_abs"]
-    assert found.max_abs == pytest.approx(min(float(largest), 1.8e308) if largest < 1e308 else 1.7976931348623157e308,
-                                          rel=1e-6)
+    assert found.max_abs == pytest.approx(
+        min(float(largest), 1.8e308) if largest < 1e308 else 1.7976931348623157e308, rel=1e-6
+    )
     if largest < 1e300:
         assert found.mean_abs == pytest.approx(float(truth["mean_abs"]), rel=1e-5)
         assert found.mean == pytest.approx(float(truth["mean"]), abs=1e-5 * float(truth["mean_abs"]))
@@ -112,8 +121,9 @@ def test_special_values_are_counted_where_they_are(arrays: Tuple[np.ndarray, np.
 
 @given(two_arrays(), st.sampled_from([0.0, 1e-6, 1e-3]), st.sampled_from([0.0, 1e-6, 1.0]))
 @settings(max_examples=100, deadline=None)
-def test_verdict_lies_between_allclose_and_its_widest_slack(arrays: Tuple[np.ndarray, np.ndarray], rtol: float,
-                                                            atol: float) -> None:
+def test_verdict_lies_between_allclose_and_its_widest_slack(
+    arrays: Tuple[np.ndarray, np.ndarray], rtol: float, atol: float
+) -> None:
     a, b = (side.astype("float64") for side in arrays)
     dtype = arrays[0].dtype
     found = measure(*arrays, tolerance=Tolerance(rtol, atol))
@@ -121,7 +131,7 @@ def test_verdict_lies_between_allclose_and_its_widest_slack(arrays: Tuple[np.nda
         if np.allclose(a, b, rtol, atol, equal_nan=True):
             assert found.verdict is PASS
         finite = np.isfinite(a) & np.isfinite(b)
-        large = np.sqrt(np.mean(np.square(b[finite] / 2.0 ** 500))) * 2.0 ** 500 if finite.any() else 0
+        large = np.sqrt(np.mean(np.square(b[finite] / 2.0**500))) * 2.0**500 if finite.any() else 0
         slack = max(rtol * large, min(64 * np.finfo(dtype).eps, rtol) * np.abs(b[finite]).max(initial=0))
         tiny = np.finfo(dtype).tiny if rtol or atol else 0
         limit = (atol + slack + rtol * np.abs(b[finite])) * (1 + 1e-5) + tiny
@@ -165,6 +175,7 @@ def test_cosine_of_opposite_and_scaled_and_zero() -> None:
 
 
 # ---- false verdicts that other tools were seen to give ----------------------------------------------
+
 
 def test_missing_on_one_side_is_no_pass() -> None:
     there, gone = Blob("y", TENSOR, np.ones(3, "float32")), Blob("y", MISSING)
@@ -215,9 +226,19 @@ def test_every_element_counts(place: int) -> None:
     assert measure(a, b).verdict is FAIL
 
 
-@pytest.mark.parametrize("ours, theirs", [
-    ((1, 64, 16, 16), (64, 16, 16)), ((1, 64, 1, 1), (64,)), ((3, 1), (1, 3)), ((), (1,)), ((2, 3), (3, 2)),
-    ((1, 3, 3, 3), (1, 3, 4, 4)), ((0, 3), (3, 0)), ((1,), (5,))])
+@pytest.mark.parametrize(
+    "ours, theirs",
+    [
+        ((1, 64, 16, 16), (64, 16, 16)),
+        ((1, 64, 1, 1), (64,)),
+        ((3, 1), (1, 3)),
+        ((), (1,)),
+        ((2, 3), (3, 2)),
+        ((1, 3, 3, 3), (1, 3, 4, 4)),
+        ((0, 3), (3, 0)),
+        ((1,), (5,)),
+    ],
+)
 def test_shapes_are_never_broadcast(ours: Tuple[int, ...], theirs: Tuple[int, ...]) -> None:
     found = measure(np.ones(ours, "float32"), np.ones(theirs, "float32"))
     assert found.verdict is FAIL and str(ours) in found.reason and str(theirs) in found.reason
@@ -240,17 +261,17 @@ def test_integers_do_not_wrap() -> None:
     assert measure(np.array([0, 255], "uint8"), np.array([255, 0], "uint8")).max_abs == 255
     low, high = np.iinfo("int64").min, np.iinfo("int64").max
     found = measure(np.array([low, high]), np.array([high, low]))
-    assert found.verdict is FAIL and found.max_abs == 2.0 ** 64 and found.mean == 0
+    assert found.verdict is FAIL and found.max_abs == 2.0**64 and found.mean == 0
     assert measure(np.full(1000, high), np.full(1000, high - 1)).bad == 1000
-    assert measure(np.array([2 ** 53 + 1]), np.array([2 ** 53])).max_abs == 1
-    found = measure(np.array([2 ** 64 - 1, 5], "uint64"), np.array([-1, 5], "int64"))
+    assert measure(np.array([2**53 + 1]), np.array([2**53])).max_abs == 1
+    found = measure(np.array([2**64 - 1, 5], "uint64"), np.array([-1, 5], "int64"))
     assert found.bad == 1 and found.worst == (0,)
 
 
 def test_integer_means_do_not_overflow() -> None:
-    a = np.full(300, 2 ** 62, "int64")
+    a = np.full(300, 2**62, "int64")
     found = measure(a, np.zeros(300, "int64"))
-    assert found.mean == 2.0 ** 62 and found.rel_l2 == math.inf
+    assert found.mean == 2.0**62 and found.rel_l2 == math.inf
     assert measure(np.full(70000, 1, "int8"), np.full(70000, 2, "int8")).mean == -1
 
 
@@ -275,10 +296,15 @@ def test_another_dtype_is_a_note() -> None:
 
 # ---- what an array can be -----------------------------------------------------------------------
 
+
 def test_layouts_byte_orders_and_read_only() -> None:
     b = noise(30, 40, 5)
-    views: List[np.ndarray] = [np.asfortranarray(b), b.astype(">f4"), b.copy()[:, ::-1][:, ::-1],
-                               np.repeat(b, 2, axis=1)[:, ::2]]
+    views: List[np.ndarray] = [
+        np.asfortranarray(b),
+        b.astype(">f4"),
+        b.copy()[:, ::-1][:, ::-1],
+        np.repeat(b, 2, axis=1)[:, ::2],
+    ]
     for a in views:
         a.flags.writeable = False
         found = measure(a, b)
@@ -293,9 +319,17 @@ def test_overlapping_zero_strided_views() -> None:
     assert measure(np.broadcast_to(np.float32(2), (300, 400)), np.full((300, 400), 2, "float32")).verdict is PASS
 
 
-@pytest.mark.parametrize("a, b, verdict", [
-    ([b"x", b"y"], ["x", "y"], PASS), ([b"x"], [b"z"], FAIL), (["a", "b"], ["a", "c"], FAIL),
-    ([1.0], ["1.0"], FAIL), ([b"\xff"], [b"\xff"], PASS), ([True], ["True"], FAIL)])
+@pytest.mark.parametrize(
+    "a, b, verdict",
+    [
+        ([b"x", b"y"], ["x", "y"], PASS),
+        ([b"x"], [b"z"], FAIL),
+        (["a", "b"], ["a", "c"], FAIL),
+        ([1.0], ["1.0"], FAIL),
+        ([b"\xff"], [b"\xff"], PASS),
+        ([True], ["True"], FAIL),
+    ],
+)
 def test_strings(a: List[Any], b: List[Any], verdict: Verdict) -> None:
     assert measure(np.array(a), np.array(b)).verdict is verdict
     assert measure(np.array(a, object), np.array(b, object)).verdict is verdict
@@ -352,8 +386,12 @@ def test_ulps_are_of_the_reference_type() -> None:
     assert measure(np.array([1, 2]), np.array([1, 2])).ulp is None
 
 
-@given(hnp.arrays(st.sampled_from(["int8", "uint8", "int32", "int64", "uint64", "bool"]),
-                  hnp.array_shapes(max_dims=2, max_side=4)), st.data())
+@given(
+    hnp.arrays(
+        st.sampled_from(["int8", "uint8", "int32", "int64", "uint64", "bool"]), hnp.array_shapes(max_dims=2, max_side=4)
+    ),
+    st.data(),
+)
 @settings(max_examples=60, deadline=None)
 def test_integers_are_compared_exactly(b: np.ndarray, data: Any) -> None:
     a = data.draw(hnp.arrays(data.draw(st.sampled_from(["int8", "int64", "uint64", str(b.dtype)])), b.shape))
@@ -366,8 +404,12 @@ def test_integers_are_compared_exactly(b: np.ndarray, data: Any) -> None:
 
 def test_no_more_than_a_few_megabytes_are_taken() -> None:
     b = noise(2000, 1000)
-    for a in (b.copy(), b + np.float32(1e-5) * noise(2000, 1000, seed=1), noise(2000, 1000, seed=2),
-              np.full((2000, 1000), np.nan, "float32")):
+    for a in (
+        b.copy(),
+        b + np.float32(1e-5) * noise(2000, 1000, seed=1),
+        noise(2000, 1000, seed=2),
+        np.full((2000, 1000), np.nan, "float32"),
+    ):
         for ours, theirs in ((a, b), (a.T, b.T)):
             tracemalloc.start()
             measure(ours, theirs)
@@ -377,6 +419,7 @@ def test_no_more_than_a_few_megabytes_are_taken() -> None:
 
 
 # ---- Int8, JSON ---------------------------------------------------------------------------------------
+
 
 def test_quantised_values_to_half_a_quantum() -> None:
     real = np.array([-1.0, 0.0, 0.013, 0.5], "float32")
@@ -395,10 +438,20 @@ def test_strings_against_a_tensor() -> None:
     assert compare_blobs(text, Blob("y", TENSOR, np.ones(1))).verdict is FAIL
 
 
-@pytest.mark.parametrize("a, b", [
-    (noise(5), noise(5)), (np.array([np.nan, 1.0]), np.array([np.inf, 1.0])), (np.ones(2), np.zeros(2)),
-    (np.ones((1, 2)), np.ones(2)), (np.zeros(0), np.zeros(0)), (np.array(["a"]), np.array(["b"])),
-    (np.array([3]), np.array([4])), (np.array([True]), np.array([False])), (np.array([b"\xff"]), np.array([b"a"]))])
+@pytest.mark.parametrize(
+    "a, b",
+    [
+        (noise(5), noise(5)),
+        (np.array([np.nan, 1.0]), np.array([np.inf, 1.0])),
+        (np.ones(2), np.zeros(2)),
+        (np.ones((1, 2)), np.ones(2)),
+        (np.zeros(0), np.zeros(0)),
+        (np.array(["a"]), np.array(["b"])),
+        (np.array([3]), np.array([4])),
+        (np.array([True]), np.array([False])),
+        (np.array([b"\xff"]), np.array([b"a"])),
+    ],
+)
 def test_json_and_back(a: np.ndarray, b: np.ndarray) -> None:
     found = measure(a, b)
     text = json.dumps(found.to_json(), allow_nan=False)

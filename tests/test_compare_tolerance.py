@@ -1,4 +1,5 @@
 """Honest rounding passes, small faults are found, and the tolerance that was asked for is the one that holds."""
+
 import numpy as np
 import pytest
 
@@ -20,6 +21,7 @@ def in_turn(products: np.ndarray) -> np.ndarray:
 
 
 # ---- honest rounding -------------------------------------------------------------------------------
+
 
 @pytest.mark.parametrize("length", [64, 4608, 25088])
 def test_long_dot_products_added_in_turn(length: int) -> None:
@@ -75,6 +77,7 @@ def test_mean_over_a_million_added_in_turn() -> None:
 
 
 # ---- small faults ----------------------------------------------------------------------------------
+
 
 @pytest.mark.parametrize("value", [0.0, 1e-3, 3e-4])
 def test_one_wrong_element_near_zero(value: float) -> None:
@@ -159,6 +162,7 @@ def test_one_element_near_its_limit_that_stands_out_is_borderline() -> None:
 
 # ---- values below the absolute tolerance -----------------------------------------------------------
 
+
 def test_tiny_values_do_not_pass_unseen() -> None:
     b = normal(1000) * np.float32(1e-9)
     found = measure(3 * b, b)
@@ -170,6 +174,7 @@ def test_tiny_values_do_not_pass_unseen() -> None:
 
 
 # ---- by dtype ----------------------------------------------------------------------------------------
+
 
 def test_float64_that_was_float32_passes_with_a_finding() -> None:
     b = np.array([1 / 3, 1 + 1e-9])
@@ -204,6 +209,7 @@ def test_the_coarser_type_of_both_sides_decides() -> None:
 
 
 # ---- what was asked for --------------------------------------------------------------------------------
+
 
 def test_from_weak_to_strong() -> None:
     tolerances = Tolerances.parse("conv*=1e-2,1e-4", "type:Softmax=1e-1", "conv2*=,5", rtol=1e-6)

@@ -1,4 +1,5 @@
 """A PASS needs something compared and nothing left out without an accepted reason."""
+
 import itertools
 
 import pytest
@@ -75,4 +76,7 @@ def test_the_worst_and_the_exit_status() -> None:
     assert Verdict.worst([PASS, INCONCLUSIVE]) is INCONCLUSIVE
     assert Verdict.worst([PASS, INCONCLUSIVE, FAIL]) is FAIL
     assert [v.status for v in (PASS, FAIL, INCONCLUSIVE)] == [
-        ExitStatus.OK, ExitStatus.DIFFERS, ExitStatus.INCONCLUSIVE]
+        ExitStatus.OK,
+        ExitStatus.DIFFERS,
+        ExitStatus.INCONCLUSIVE,
+    ]

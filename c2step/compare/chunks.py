@@ -4,6 +4,7 @@ A chunk and its working copies stay in the processor's cache, so a dozen figures
 two passes through memory.  float32 and smaller are subtracted in float32, everything else in float64,
 integers exactly; only a chunk with NaN, Inf or an overflow is taken apart.
 """
+
 import math
 from typing import Any, NamedTuple, Optional, Tuple
 
@@ -44,7 +45,7 @@ class Pairs:
         """Up to `count` elements of the reference, spread evenly but without a period."""
         flat, dtype = self._flat[1], self.types[1]
         if self.size <= count:
-            return native(flat[0:self.size], dtype)
+            return native(flat[0 : self.size], dtype)
         # Multiples of the golden ratio fall into step with no row length.
         places = np.arange(1, count + 1) * 0.6180339887498949 % 1.0 * self.size
         return native(flat[places.astype(np.intp)], dtype)
@@ -98,8 +99,8 @@ class Subtract:
             sizes = np.abs(values)
             return Difference(a.astype(np.float64), b.astype(np.float64), values, sizes, float(sizes.max()))
         a, b = native(a, self.dtype), native(b, self.dtype)
-        values = np.subtract(a, b, out=self._values[:a.size])
-        sizes = np.abs(values, out=self._sizes[:a.size])
+        values = np.subtract(a, b, out=self._values[: a.size])
+        sizes = np.abs(values, out=self._sizes[: a.size])
         largest = float(np.maximum.reduce(sizes))
         if math.isfinite(largest):
             return Difference(a, b, values, sizes, largest)
@@ -109,7 +110,7 @@ class Subtract:
 def _integer_difference(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """a - b as float64: never wrapped, and zero only where they are equal."""
     common = np.result_type(a, b)
-    if common.kind == "f":       # uint64 and a signed type: no integer type holds both
+    if common.kind == "f":  # uint64 and a signed type: no integer type holds both
         apart = (a < 0) | (b < 0)
         exact = _wide_difference(a.astype(np.uint64), b.astype(np.uint64))
         return np.where(apart, a.astype(np.float64) - b.astype(np.float64), exact)
@@ -128,7 +129,7 @@ def _finite_difference(a: np.ndarray, b: np.ndarray) -> Difference:
     where = np.flatnonzero(np.isfinite(a) & np.isfinite(b))
     a, b = a[where].astype(np.float64), b[where].astype(np.float64)
     values, exponent = a - b, 0
-    if not np.isfinite(values).all():    # the difference of two finite numbers can be twice the largest one
+    if not np.isfinite(values).all():  # the difference of two finite numbers can be twice the largest one
         values, exponent = a * 0.5 - b * 0.5, 1
     sizes = np.abs(values)
     return Difference(a, b, values, sizes, float(sizes.max()) if sizes.size else 0.0, exponent, where)
@@ -144,19 +145,19 @@ class UlpDistance:
 
     def bits(self, a: np.ndarray, b: np.ndarray) -> int:
         """0 where all bits agree; the sign bit is set where a sign differs."""
-        apart = np.bitwise_xor(a.view(self._unsigned), b.view(self._unsigned), out=self._bits[:a.size])
+        apart = np.bitwise_xor(a.view(self._unsigned), b.view(self._unsigned), out=self._bits[: a.size])
         return int(np.maximum.reduce(apart))
 
     def __call__(self, a: np.ndarray, b: np.ndarray, bits: int) -> int:
         """The distance, given what `bits` has just said of the same chunks."""
-        steps = np.subtract(a.view(self._signed), b.view(self._signed), out=self._steps[:a.size])
+        steps = np.subtract(a.view(self._signed), b.view(self._signed), out=self._steps[: a.size])
         steps = np.abs(steps, out=steps).view(self._unsigned)
         if bits < self._sign:
             return int(np.maximum.reduce(steps))
         # Of opposite sign: the way leads through zero.  Products with a mask cost the same for any mask.
         mask = self._unsigned(self._sign - 1)
         through = (a.view(self._unsigned) & mask) + (b.view(self._unsigned) & mask)
-        crosses = self._bits[:a.size] > mask
+        crosses = self._bits[: a.size] > mask
         np.multiply(through, crosses, out=through)
         np.multiply(steps, np.logical_not(crosses, out=crosses), out=steps)
         return int(max(np.maximum.reduce(steps), np.maximum.reduce(through)))

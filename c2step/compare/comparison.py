@@ -1,4 +1,5 @@
 """What a comparison of two blobs found: figures, positions, and a verdict with its reason."""
+
 import math
 from dataclasses import asdict, dataclass
 from typing import Any, Dict, List, Optional, Tuple
@@ -9,8 +10,21 @@ __all__ = ["Comparison"]
 
 _SPECIAL = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 _TUPLES = ("shape", "reference_shape", "worst", "notes")
-_FIGURES = ("max_abs", "max_rel", "rel_l2", "cosine", "mean_abs", "mean", "ratio", "rtol", "atol", "slack", "rel_floor",
-            "worst_actual", "worst_reference")
+_FIGURES = (
+    "max_abs",
+    "max_rel",
+    "rel_l2",
+    "cosine",
+    "mean_abs",
+    "mean",
+    "ratio",
+    "rtol",
+    "atol",
+    "slack",
+    "rel_floor",
+    "worst_actual",
+    "worst_reference",
+)
 
 
 @dataclass(frozen=True)
@@ -90,15 +104,17 @@ class Comparison:
 
     def figures(self) -> List[str]:
         """`max|d| 1e-06`, `rel L2 2e-07` and so on; what is not there is left out."""
-        named = (("max|d|", self.max_abs), ("max rel", self.max_rel), ("rel L2", self.rel_l2),
-                 ("mean d", self.mean))
+        named = (("max|d|", self.max_abs), ("max rel", self.max_rel), ("rel L2", self.rel_l2), ("mean d", self.mean))
         parts = ["%s %.3g" % (name, value) for name, value in named if value is not None and not self.equal]
         if self.cosine is not None and not self.equal:
             parts.append("cos %s" % _cosine(self.cosine))
         if self.ulp:
             parts.append("ulp %d" % self.ulp)
-        parts.extend("%s %d/%d" % (name, ours, theirs) for name, ours, theirs in (
-            ("NaN", self.nan, self.reference_nan), ("Inf", self.inf, self.reference_inf)) if ours or theirs)
+        parts.extend(
+            "%s %d/%d" % (name, ours, theirs)
+            for name, ours, theirs in (("NaN", self.nan, self.reference_nan), ("Inf", self.inf, self.reference_inf))
+            if ours or theirs
+        )
         return parts
 
 

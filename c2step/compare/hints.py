@@ -4,6 +4,7 @@ Hints are for people: they never change a verdict.  Each is first looked for in 
 told only after all elements have confirmed it, with the tolerance that the comparison used; what is told
 without that says "nearly" and its R^2.
 """
+
 from typing import Any, List, Optional
 
 import numpy as np

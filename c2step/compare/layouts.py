@@ -1,4 +1,5 @@
 """The same values at other places: transposed, flattened, reversed, shifted, cropped, repeated."""
+
 from itertools import permutations, product
 from typing import Iterator, List, Optional, Sequence, Tuple
 
@@ -11,15 +12,19 @@ __all__ = ["layout_hints", "order_hints"]
 MOST_AXES = 6
 MOST_CROPS = 256
 MOST_SLICES = 256
-NAMED = {(0, 2, 3, 1): "actual is NCHW, the reference NHWC", (0, 3, 1, 2): "actual is NHWC, the reference NCHW",
-         (1, 2, 0): "actual is CHW, the reference HWC", (2, 0, 1): "actual is HWC, the reference CHW"}
+NAMED = {
+    (0, 2, 3, 1): "actual is NCHW, the reference NHWC",
+    (0, 3, 1, 2): "actual is NHWC, the reference NCHW",
+    (1, 2, 0): "actual is CHW, the reference HWC",
+    (2, 0, 1): "actual is HWC, the reference CHW",
+}
 
 
 def layout_hints(match: Matcher, a: np.ndarray, b: np.ndarray) -> List[str]:
     """Layouts under which the arrays match; their shapes may differ."""
     if a.shape != b.shape and a.size == b.size and match.close(a.reshape(-1), b.reshape(-1)):
         return [_same_order(a.shape, b.shape)]
-    return (_transposed(match, a, b) + _flattened(match, a, b) + _cropped(match, a, b) + _repeated(match, a, b))
+    return _transposed(match, a, b) + _flattened(match, a, b) + _cropped(match, a, b) + _repeated(match, a, b)
 
 
 def order_hints(match: Matcher, a: np.ndarray, b: np.ndarray) -> List[str]:
@@ -35,12 +40,16 @@ def _same_order(ours: Sequence[int], theirs: Sequence[int]) -> str:
 
 # ---- transposed ---------------------------------------------------------------------------------------
 
+
 def _transposed(match: Matcher, a: np.ndarray, b: np.ndarray) -> List[str]:
     """All transpositions that match; several do where values repeat."""
     if a.ndim != b.ndim:
         return _read_as(match, a, b)
-    return ["actual transposed by %s matches the reference%s" % (axes, ": " + NAMED[axes] if axes in NAMED else "")
-            for axes in _fitting(a.shape, b.shape) if match.close(a.transpose(axes), b)]
+    return [
+        "actual transposed by %s matches the reference%s" % (axes, ": " + NAMED[axes] if axes in NAMED else "")
+        for axes in _fitting(a.shape, b.shape)
+        if match.close(a.transpose(axes), b)
+    ]
 
 
 def _fitting(ours: Tuple[int, ...], theirs: Tuple[int, ...]) -> Iterator[Tuple[int, ...]]:
@@ -59,7 +68,7 @@ def _read_as(match: Matcher, a: np.ndarray, b: np.ndarray) -> List[str]:
     """For another number of axes: transpositions between the reference's shape and some order of its axes."""
     if a.size != b.size or max(a.ndim, b.ndim) > MOST_AXES:
         return []
-    swap = a.ndim > b.ndim      # the side with more axes says which shapes there are
+    swap = a.ndim > b.ndim  # the side with more axes says which shapes there are
     few, many = (b, a) if swap else (a, b)
     names = ("reference", "actual") if swap else ("actual", "reference")
     found, seen = [], set()
@@ -79,9 +88,12 @@ def _flattened(match: Matcher, a: np.ndarray, b: np.ndarray) -> List[str]:
     if a.shape != b.shape or not a.ndim or a.shape[-1] < 4:
         return []
     length = a.shape[-1]
-    return ["the last axis holds %d x %d values, in the reference %d x %d: flattened from another layout, "
-            "as NCHW and NHWC are" % (rows, length // rows, length // rows, rows)
-            for rows in range(2, length // 2 + 1) if length % rows == 0 and _swapped(match, a, b, rows)]
+    return [
+        "the last axis holds %d x %d values, in the reference %d x %d: flattened from another layout, "
+        "as NCHW and NHWC are" % (rows, length // rows, length // rows, rows)
+        for rows in range(2, length // 2 + 1)
+        if length % rows == 0 and _swapped(match, a, b, rows)
+    ]
 
 
 def _swapped(match: Matcher, a: np.ndarray, b: np.ndarray, rows: int) -> bool:
@@ -95,6 +107,7 @@ def _swapped(match: Matcher, a: np.ndarray, b: np.ndarray, rows: int) -> bool:
 
 
 # ---- cropped, repeated ----------------------------------------------------------------------------------
+
 
 def _cropped(match: Matcher, a: np.ndarray, b: np.ndarray) -> List[str]:
     """One side is a window of the other."""
@@ -121,8 +134,10 @@ def _offsets(small: Sequence[int], large: Sequence[int]) -> Iterator[Tuple[int, 
 
 
 def _slices(window: Sequence[slice], shape: Sequence[int]) -> str:
-    return ", ".join(":" if part.start == 0 and part.stop == dim else "%d:%d" % (part.start, part.stop)
-                     for part, dim in zip(window, shape))
+    return ", ".join(
+        ":" if part.start == 0 and part.stop == dim else "%d:%d" % (part.start, part.stop)
+        for part, dim in zip(window, shape)
+    )
 
 
 def _what_is_cut(offsets: Sequence[int]) -> str:
@@ -145,6 +160,7 @@ def _repeated(match: Matcher, a: np.ndarray, b: np.ndarray) -> List[str]:
 
 
 # ---- another order along an axis ------------------------------------------------------------------------
+
 
 def _slices_in_another_order(match: Matcher, a: np.ndarray, b: np.ndarray) -> List[str]:
     found = []
@@ -181,12 +197,16 @@ def _order_text(order: List[int], axis: int) -> str:
     if order == [(place + shift) % count for place in range(count)]:
         halves = ": its halves are swapped" if 2 * shift == count else ""
         return "rolled along axis %d: reference[i] is actual[i%+d]%s" % (
-            axis, shift if 2 * shift <= count else shift - count, halves)
+            axis,
+            shift if 2 * shift <= count else shift - count,
+            halves,
+        )
     listed = str(order) if count <= 8 else "%s, ...]" % str(order[:8])[:-1]
     return "slices of axis %d are in another order: the reference's are actual's %s" % (axis, listed)
 
 
 # ---- shifted --------------------------------------------------------------------------------------------
+
 
 def _shifted(match: Matcher, a: np.ndarray, b: np.ndarray) -> List[str]:
     """By one row, column or both; what moved in at the edge is not looked at."""
@@ -196,9 +216,14 @@ def _shifted(match: Matcher, a: np.ndarray, b: np.ndarray) -> List[str]:
         ours, theirs = a[tuple(map(_from, steps))], b[tuple(_from(-step) for step in steps)]
         if match.close(ours, theirs) and _varies(theirs, steps):
             axes = [axis for axis, step in enumerate(steps) if step]
-            return ["shifted by one along axis %s: actual[%s] equals reference[%s]" % (
-                " and ".join(map(str, axes)), ", ".join("i+1" if steps[axis] > 0 else "i-1" for axis in axes),
-                ", ".join("i" for _ in axes))]
+            return [
+                "shifted by one along axis %s: actual[%s] equals reference[%s]"
+                % (
+                    " and ".join(map(str, axes)),
+                    ", ".join("i+1" if steps[axis] > 0 else "i-1" for axis in axes),
+                    ", ".join("i" for _ in axes),
+                )
+            ]
     return []
 
 
@@ -207,10 +232,10 @@ def _shifts(axes: int) -> Iterator[Tuple[int, ...]]:
     still = (0,) * axes
     for axis in range(axes):
         for step in (1, -1):
-            yield still[:axis] + (step,) + still[axis + 1:]
+            yield still[:axis] + (step,) + still[axis + 1 :]
     for axis in range(axes - 1):
         for step, other in product((1, -1), repeat=2):
-            yield still[:axis] + (step, other) + still[axis + 2:]
+            yield still[:axis] + (step, other) + still[axis + 2 :]
 
 
 def _from(step: int) -> slice:
@@ -219,7 +244,13 @@ def _from(step: int) -> slice:
 
 def _varies(array: np.ndarray, steps: Sequence[int]) -> bool:
     """Whether a shift of this array would be seen at all."""
-    return all(not step or bool((array[tuple(slice(1, None) if i == axis else slice(None) for i in range(array.ndim))]
-                                 != array[tuple(slice(None, -1) if i == axis else slice(None)
-                                                for i in range(array.ndim))]).any())
-               for axis, step in enumerate(steps))
+    return all(
+        not step
+        or bool(
+            (
+                array[tuple(slice(1, None) if i == axis else slice(None) for i in range(array.ndim))]
+                != array[tuple(slice(None, -1) if i == axis else slice(None) for i in range(array.ndim))]
+            ).any()
+        )
+        for axis, step in enumerate(steps)
+    )

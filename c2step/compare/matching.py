@@ -1,4 +1,5 @@
 """Whether two arrays match: a look at a few hundred elements first, then at all of them."""
+
 from typing import Callable, Optional, Tuple
 
 import numpy as np
@@ -70,10 +71,10 @@ class Matcher:
             return False
         a_flat, b_flat = (side.reshape(-1) if side.flags.c_contiguous else side.flat for side in (a, b))
         for start in range(0, a.size, BLOCK):
-            changed = change(b_flat[start:start + BLOCK].astype(np.float64))
+            changed = change(b_flat[start : start + BLOCK].astype(np.float64))
             if a.dtype.kind == "f":
                 changed = changed.astype(a.dtype)
-            if not measure(a_flat[start:start + BLOCK], changed, self.tolerance).passed:
+            if not measure(a_flat[start : start + BLOCK], changed, self.tolerance).passed:
                 return False
         return True
 

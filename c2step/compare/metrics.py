@@ -13,6 +13,7 @@ Neither raises on what it is given, and nothing passes because it could not be l
 
 The tolerance is described in `tolerance`.
 """
+
 import math
 from typing import Any, Dict, List, Optional, Tuple
 
@@ -28,13 +29,13 @@ from .verdict import Verdict
 
 __all__ = ["compare_blobs", "measure"]
 
-SAMPLE = 4096       # elements that say what a small typical value is
-ROUNDINGS = 64      # the least slack, in machine epsilons of it
-DEVIATIONS = 32     # the measured slack, in rms differences
-NEEDY = 0.25        # the share of elements that may need it
-NEAR = 0.5          # an element this near to its limit, in units of it, deserves a second look if it stands out,
-NEAR_L2 = 0.1       # and so does a blob with this relative L2, in units of rtol
-VACUOUS = 0.1       # the relative L2 from which values below atol are not called close
+SAMPLE = 4096  # elements that say what a small typical value is
+ROUNDINGS = 64  # the least slack, in machine epsilons of it
+DEVIATIONS = 32  # the measured slack, in rms differences
+NEEDY = 0.25  # the share of elements that may need it
+NEAR = 0.5  # an element this near to its limit, in units of it, deserves a second look if it stands out,
+NEAR_L2 = 0.1  # and so does a blob with this relative L2, in units of rtol
+VACUOUS = 0.1  # the relative L2 from which values below atol are not called close
 
 
 def measure(actual: Any, reference: Any, tolerance: Optional[Tolerance] = None) -> Comparison:
@@ -50,7 +51,7 @@ def measure(actual: Any, reference: Any, tolerance: Optional[Tolerance] = None) 
         return Comparison(Verdict.PASS, "equal, 0 elements", equal=same, **base)
     if not (_numbers(actual) and _numbers(reference)):
         return compare_objects(actual, reference, base)
-    with np.errstate(all="ignore"):      # NaN, Inf and overflow are findings here, not surprises
+    with np.errstate(all="ignore"):  # NaN, Inf and overflow are findings here, not surprises
         return _compare_numbers(_real(actual), _real(reference), tolerance, base)
 
 
@@ -81,9 +82,15 @@ def _base(actual: np.ndarray, reference: np.ndarray, tolerance: Tolerance) -> Di
     name = _dtype_name(reference)
     names = name if actual.dtype == reference.dtype else _dtype_name(actual), name
     notes = ("dtype %s against %s" % names,) if names[0] != names[1] else ()
-    return {"shape": actual.shape, "reference_shape": reference.shape,
-            "dtype": names[0], "reference_dtype": names[1], "rtol": tolerance.rtol, "atol": tolerance.atol,
-            "notes": notes}
+    return {
+        "shape": actual.shape,
+        "reference_shape": reference.shape,
+        "dtype": names[0],
+        "reference_dtype": names[1],
+        "rtol": tolerance.rtol,
+        "atol": tolerance.atol,
+        "notes": notes,
+    }
 
 
 def _dtype_name(array: np.ndarray) -> str:
@@ -91,7 +98,7 @@ def _dtype_name(array: np.ndarray) -> str:
 
 
 def _numbers(array: np.ndarray) -> bool:
-    return array.dtype.kind in "biufc" or array.dtype.name.startswith(("bfloat", "float"))     # ml_dtypes' types
+    return array.dtype.kind in "biufc" or array.dtype.name.startswith(("bfloat", "float"))  # ml_dtypes' types
 
 
 def _real(array: np.ndarray) -> np.ndarray:
@@ -101,9 +108,10 @@ def _real(array: np.ndarray) -> np.ndarray:
     return np.stack([array.real, array.imag], axis=-1)
 
 
-def _compare_numbers(actual: np.ndarray, reference: np.ndarray, tolerance: Tolerance,
-                     base: Dict[str, Any]) -> Comparison:
-    if actual.shape != reference.shape:      # complex against real
+def _compare_numbers(
+    actual: np.ndarray, reference: np.ndarray, tolerance: Tolerance, base: Dict[str, Any]
+) -> Comparison:
+    if actual.shape != reference.shape:  # complex against real
         return Comparison(Verdict.FAIL, "complex against real numbers", **base)
     pairs = Pairs(actual, reference)
     typical = _small_typical(pairs.sample(SAMPLE))
@@ -136,13 +144,25 @@ def _rel_floor(limits: Limits, integers: bool, typical: float) -> float:
 def _figures(scan: Scan) -> Dict[str, Any]:
     """The figures that do not depend on the tolerance."""
     figures: Dict[str, Any] = {
-        "compared": scan.pairs.size, "equal": scan.equal, "disagree": scan.disagree, "rel_floor": scan.rel_floor,
-        "nan": scan.nan[0], "reference_nan": scan.nan[1], "inf": scan.inf[0], "reference_inf": scan.inf[1]}
+        "compared": scan.pairs.size,
+        "equal": scan.equal,
+        "disagree": scan.disagree,
+        "rel_floor": scan.rel_floor,
+        "nan": scan.nan[0],
+        "reference_nan": scan.nan[1],
+        "inf": scan.inf[0],
+        "reference_inf": scan.inf[1],
+    }
     if scan.finite:
         figures.update(
-            max_abs=scan.max_abs, max_rel=scan.max_rel, rel_l2=scan.dd.root_over(scan.bb), cosine=_cosine(scan),
-            mean_abs=scan.sum_sizes.mean(scan.finite), mean=scan.sum.mean(scan.finite),
-            ulp=scan.ulp if scan.pairs.types[1].kind == "f" else None)
+            max_abs=scan.max_abs,
+            max_rel=scan.max_rel,
+            rel_l2=scan.dd.root_over(scan.bb),
+            cosine=_cosine(scan),
+            mean_abs=scan.sum_sizes.mean(scan.finite),
+            mean=scan.sum.mean(scan.finite),
+            ulp=scan.ulp if scan.pairs.types[1].kind == "f" else None,
+        )
     return figures
 
 
@@ -151,7 +171,7 @@ def _cosine(scan: Scan) -> float:
     if not (scan.aa.value and scan.bb.value):
         return float(not scan.aa.value and not scan.bb.value)
     apart = scan.dd.over(scan.bb)
-    if apart < 0.1:      # the difference says more exactly how little is missing from one
+    if apart < 0.1:  # the difference says more exactly how little is missing from one
         lengths = scan.aa.root_over(scan.bb)
         missing = (apart - (lengths - 1) ** 2) / (2 * lengths)
         return 1.0 - max(missing, 0.0)
@@ -190,13 +210,16 @@ def _verdict(scan: Scan, tolerance: Tolerance, findings: Dict[str, Any], rounded
     if findings["bad"]:
         return {"verdict": Verdict.FAIL, "reason": _reason(scan, findings)}
     rel_l2 = findings.get("rel_l2") or 0.0
-    if tolerance.default and scan.bb.value and rel_l2 > VACUOUS and (
-            scan.bb.root_mean(scan.finite) <= tolerance.atol):
-        return {"verdict": Verdict.INCONCLUSIVE, "reason": "the reference's values, about %.2g, are below the absolute "
-                "tolerance %g, and differ by %.2g of themselves" % (
-                    scan.bb.root_mean(scan.finite), tolerance.atol, rel_l2)}
-    return {"verdict": Verdict.PASS, "borderline": rounded or rel_l2 > NEAR_L2 * tolerance.rtol or _stands_out(
-        scan, findings)}
+    if tolerance.default and scan.bb.value and rel_l2 > VACUOUS and (scan.bb.root_mean(scan.finite) <= tolerance.atol):
+        return {
+            "verdict": Verdict.INCONCLUSIVE,
+            "reason": "the reference's values, about %.2g, are below the absolute "
+            "tolerance %g, and differ by %.2g of themselves" % (scan.bb.root_mean(scan.finite), tolerance.atol, rel_l2),
+        }
+    return {
+        "verdict": Verdict.PASS,
+        "borderline": rounded or rel_l2 > NEAR_L2 * tolerance.rtol or _stands_out(scan, findings),
+    }
 
 
 def _stands_out(scan: Scan, findings: Dict[str, Any]) -> bool:
@@ -211,8 +234,10 @@ def _reason(scan: Scan, findings: Dict[str, Any]) -> str:
     parts: List[str] = ["%d of %d elements differ" % (findings["bad"], scan.pairs.size)]
     if scan.disagree:
         parts.append("%d of them NaN or Inf where the other side is not" % scan.disagree)
-    parts.append("worst at %s: %r against %r" % (
-        findings["worst"], _short(findings["worst_actual"]), _short(findings["worst_reference"])))
+    parts.append(
+        "worst at %s: %r against %r"
+        % (findings["worst"], _short(findings["worst_actual"]), _short(findings["worst_reference"]))
+    )
     return ", ".join(parts)
 
 

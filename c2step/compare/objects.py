@@ -1,4 +1,5 @@
 """Arrays of strings and other objects, compared element by element."""
+
 import warnings
 from typing import Any, Dict, List
 
@@ -13,15 +14,23 @@ __all__ = ["compare_objects"]
 def compare_objects(actual: np.ndarray, reference: np.ndarray, base: Dict[str, Any]) -> Comparison:
     """Compare arrays of one shape of which at least one holds no numbers; `base` has shapes and dtypes."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")      # numpy warns where == makes no sense
+        warnings.simplefilter("ignore")  # numpy warns where == makes no sense
         places = [place for place, (a, b) in enumerate(zip(actual.flat, reference.flat)) if not _same(a, b)]
     if not places:
         return Comparison(Verdict.PASS, compared=actual.size, equal=True, **base)
     worst = tuple(int(i) for i in np.unravel_index(places[0], actual.shape))
     a, b = _shown(actual[worst]), _shown(reference[worst])
     reason = "%d of %d elements differ, first at %s: %r against %r" % (len(places), actual.size, worst, a, b)
-    return Comparison(Verdict.FAIL, reason, compared=actual.size, bad=len(places), worst=worst,
-                      worst_actual=a, worst_reference=b, **base)
+    return Comparison(
+        Verdict.FAIL,
+        reason,
+        compared=actual.size,
+        bad=len(places),
+        worst=worst,
+        worst_actual=a,
+        worst_reference=b,
+        **base,
+    )
 
 
 def _same(a: Any, b: Any) -> bool:
@@ -29,7 +38,7 @@ def _same(a: Any, b: Any) -> bool:
     a, b = _text(a), _text(b)
     try:
         return bool(a == b) or bool(a != a and b != b)
-    except Exception:      # an element may be anything, its == too: nested arrays, foreign objects
+    except Exception:  # an element may be anything, its == too: nested arrays, foreign objects
         return a is b
 
 

@@ -1,4 +1,5 @@
 """Where the bad elements are: NaN and Inf alone, a few slices of an axis, the border."""
+
 from typing import List, Tuple
 
 import numpy as np
@@ -17,7 +18,7 @@ def place_hints(found: Comparison, a: np.ndarray, b: np.ndarray) -> List[str]:
     if found.max_abs is None:
         return ["no element is finite on both sides"]
     if found.disagree == found.bad:
-        return ["the finite values agree, only NaN or Inf differ, at %d places" % found.bad]
+        return ["the finite values agree, only NaN or Inf differ, at %d place%s" % (found.bad, "s" * (found.bad > 1))]
     if found.bad in (1, a.size):
         return []
     bad = bad_places(found, a, b)
@@ -31,11 +32,11 @@ def bad_places(found: Comparison, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     a_flat, b_flat = (side.reshape(-1) if side.flags.c_contiguous else side.flat for side in (a, b))
     with np.errstate(all="ignore"):
         for start in range(0, a.size, BLOCK):
-            ours, theirs = (side[start:start + BLOCK].astype(np.float64) for side in (a_flat, b_flat))
+            ours, theirs = (side[start : start + BLOCK].astype(np.float64) for side in (a_flat, b_flat))
             limit = found.atol + found.slack + found.rtol * np.abs(theirs)
             good = (np.abs(ours - theirs) <= limit) & np.isfinite(theirs)
             good |= (ours == theirs) | (np.isnan(ours) & np.isnan(theirs))
-            bad[start:start + BLOCK] = ~good
+            bad[start : start + BLOCK] = ~good
     return bad.reshape(a.shape)
 
 
@@ -53,13 +54,15 @@ def _border(bad: np.ndarray) -> List[str]:
     """That the bad elements are on the border of two neighbouring axes, as padding makes them."""
     for first in range(bad.ndim - 2, 0, -1):
         for width in BORDERS:
-            if min(bad.shape[first:first + 2]) < 2 * width + 2:
+            if min(bad.shape[first : first + 2]) < 2 * width + 2:
                 break
-            for name, start, stop in (("the last %d rows and columns", 0, -width),
-                                      ("the first %d rows and columns", width, None),
-                                      ("the border of %d", width, -width)):
+            for name, start, stop in (
+                ("the last %d of rows and columns", 0, -width),
+                ("the first %d of rows and columns", width, None),
+                ("the border of %d", width, -width),
+            ):
                 if not bad[_window(bad.ndim, first, slice(start, stop))].any():
-                    return ["all bad elements are in %s of axes %d and %d" % (name % width, first, first + 1)]
+                    return ["all bad elements are in %s, axes %d and %d" % (name % width, first, first + 1)]
     return []
 
 

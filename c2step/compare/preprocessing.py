@@ -4,6 +4,7 @@ The same picture often comes in two files, one for each framework, and each fram
 has been applied.  `explain_inputs` finds the arithmetic between them, channel by channel, and tells it only
 when every value confirms it.  A resize mixes neighbours and is not found.
 """
+
 from itertools import product
 from typing import Any, Iterator, List, NamedTuple, Optional, Tuple
 
@@ -17,8 +18,8 @@ __all__ = ["explain_inputs"]
 CHANNELS = (1, 3, 4)
 PLACES = 64
 MOST_CROPS = 4096
-NEAR = 1e-3          # of the value range: what rounding to float16, or JPEG-free arithmetic, may leave
-WHOLE = 1.001        # what rounding or truncating to whole numbers may leave
+NEAR = 1e-3  # of the value range: what rounding to float16, or JPEG-free arithmetic, may leave
+WHOLE = 1.001  # what rounding or truncating to whole numbers may leave
 REVERSED = "channels reversed"
 IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 
@@ -67,6 +68,7 @@ def _channel_axes(array: np.ndarray) -> List[Optional[int]]:
 
 # ---- ways to look at the first array --------------------------------------------------------------------
 
+
 def _views(a: np.ndarray, b: np.ndarray, axis: Optional[int]) -> Iterator[View]:
     """Layouts, orders and crops of `a` that have the shape of `b`, simple ones first."""
     for view in _with_axes_of(a, b):
@@ -98,8 +100,9 @@ def _fits(a: np.ndarray, b: np.ndarray, axis: Optional[int]) -> bool:
     if axis is None:
         return a.shape == b.shape
     spatial = {b.ndim - 3, b.ndim - 2, b.ndim - 1} - {axis}
-    return all(ours >= theirs if i in spatial else ours == theirs
-               for i, (ours, theirs) in enumerate(zip(a.shape, b.shape)))
+    return all(
+        ours >= theirs if i in spatial else ours == theirs for i, (ours, theirs) in enumerate(zip(a.shape, b.shape))
+    )
 
 
 def _orders(view: View, axis: Optional[int]) -> Iterator[View]:
@@ -108,8 +111,9 @@ def _orders(view: View, axis: Optional[int]) -> Iterator[View]:
     if axis is None:
         return
     count = view.array.shape[axis]
-    flips = [((), ())] + [((where,), (word,)) for where, word in zip(_spatial(view.array.ndim, axis), (
-        "upside down", "mirrored"))]
+    flips = [((), ())] + [
+        ((where,), (word,)) for where, word in zip(_spatial(view.array.ndim, axis), ("upside down", "mirrored"))
+    ]
     for where, words in flips:
         flipped = View(np.flip(view.array, where) if where else view.array, view.words + words)
         if where:
@@ -142,6 +146,7 @@ def _crops(view: View, b: np.ndarray) -> Iterator[View]:
 
 
 # ---- the arithmetic -------------------------------------------------------------------------------------
+
 
 def _channels(a: np.ndarray, b: np.ndarray, axis: Optional[int], allowed: float) -> Optional[Channels]:
     """The lines that fit a few elements of each channel, or None."""
@@ -189,11 +194,14 @@ def _allowed(b: np.ndarray) -> float:
 
 
 def _confirmed(a: np.ndarray, b: np.ndarray, lines: Channels, allowed: float) -> bool:
-    return all(bool((np.abs(factor * ours.astype(np.float64) + offset - theirs) <= allowed).all())
-               for (ours, theirs), factor, offset in zip(_by_channel(a, b, lines.axis), lines.factors, lines.offsets))
+    return all(
+        bool((np.abs(factor * ours.astype(np.float64) + offset - theirs) <= allowed).all())
+        for (ours, theirs), factor, offset in zip(_by_channel(a, b, lines.axis), lines.factors, lines.offsets)
+    )
 
 
 # ---- in words -------------------------------------------------------------------------------------------
+
 
 def _formula(name: str, a: np.ndarray, lines: Channels) -> str:
     """The lines as people write preprocessing."""
@@ -240,8 +248,9 @@ def _usual(std: np.ndarray, mean: np.ndarray) -> bool:
 def _whose(mean: np.ndarray, std: np.ndarray) -> str:
     """That these are ImageNet's, in whichever order of channels."""
     found = np.array([mean, std])
-    known = found.shape == (2, 3) and any(np.abs(found - order).max() < 2e-3
-                                          for order in (IMAGENET, np.array(IMAGENET)[:, ::-1]))
+    known = found.shape == (2, 3) and any(
+        np.abs(found - order).max() < 2e-3 for order in (IMAGENET, np.array(IMAGENET)[:, ::-1])
+    )
     return ", ImageNet's mean and std" if known else ""
 
 

@@ -1,4 +1,5 @@
 """All figures of two arrays in one pass, and a second look at the chunks that need it."""
+
 import math
 from typing import Dict, List, Optional, Tuple
 
@@ -10,7 +11,7 @@ from .sums import LARGEST, SAFE, Total, normalised, safe, scaled, square
 __all__ = ["Limits", "Scan"]
 
 # Epsilon, smallest normal and largest number, by the type's size in bytes.
-_RANGES = {4: (2.0 ** -23, 2.0 ** -126, 2.0 ** 128 - 2.0 ** 104), 8: (2.0 ** -52, 2.0 ** -1022, LARGEST)}
+_RANGES = {4: (2.0**-23, 2.0**-126, 2.0**128 - 2.0**104), 8: (2.0**-52, 2.0**-1022, LARGEST)}
 
 
 class Limits:
@@ -34,7 +35,7 @@ class Limits:
         np.multiply(magnitudes, rtol, out=magnitudes)
         np.add(magnitudes, base, out=magnitudes)
         if difference.exponent:
-            magnitudes *= 0.5 ** difference.exponent
+            magnitudes *= 0.5**difference.exponent
         return np.divide(difference.sizes, magnitudes, out=magnitudes), threshold
 
 
@@ -54,7 +55,7 @@ class Scan:
         self.max_abs = self.max_rel = self.ratio = 0.0
         self.worst: Optional[int] = None
         self.first_disagreement: Optional[int] = None
-        self.flagged: List[Tuple[int, float, float]] = []    # where, worst ratio, largest difference
+        self.flagged: List[Tuple[int, float, float]] = []  # where, worst ratio, largest difference
         self._subtract = Subtract(pairs)
         self.equal = self._same_type = pairs.types[0] == pairs.types[1]
         self._ulps = UlpDistance(pairs.types[1], pairs.chunk) if pairs.types[1].kind == "f" else None
@@ -148,7 +149,7 @@ class Scan:
         plain = low < aa < high and low < bb < high and (low < dd < high or not difference.largest)
         if difference.exponent or not plain:
             return self._scaled_sums(difference)
-        ones = self._ones[:b.size]
+        ones = self._ones[: b.size]
         self.aa.add(aa)
         self.bb.add(bb)
         self.dd.add(dd)
@@ -173,7 +174,7 @@ class Scan:
         reference = difference.reference
         if reference.dtype != self._scratch.dtype:
             return np.asarray(np.abs(reference))
-        magnitudes = self._scratch[:reference.size]
+        magnitudes = self._scratch[: reference.size]
         np.abs(reference, out=magnitudes)
         return magnitudes
 

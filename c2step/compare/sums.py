@@ -1,4 +1,5 @@
 """Sums that cannot overflow or vanish: the square of 1e300 fits, and so does that of 1e-300."""
+
 import math
 import sys
 from typing import Tuple

@@ -21,6 +21,7 @@ What can hide: fewer than a quarter of the elements, off by less than 32 times t
 
 Integers, booleans and strings are compared exactly, quantised values to half a quantum.
 """
+
 import math
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -70,10 +71,14 @@ EXACT = Tolerance(0.0, 0.0, "exact")
 # float64: half of float32's epsilon is 6e-8, so a value that went through float32 passes, but only just.
 DEFAULTS: Dict[str, Tolerance] = {
     name: Tolerance(rtol, atol, "default of " + name, True)
-    for name, rtol, atol in (("float64", 1e-7, 1e-12), ("float32", 1e-3, 1e-6), ("float16", 1e-2, 1e-3),
-                             ("bfloat16", 5e-2, 1e-2))
+    for name, rtol, atol in (
+        ("float64", 1e-7, 1e-12),
+        ("float32", 1e-3, 1e-6),
+        ("float16", 1e-2, 1e-3),
+        ("bfloat16", 5e-2, 1e-2),
+    )
 }
-_EPSILON = {"float64": 2.0 ** -52, "float32": 2.0 ** -23, "float16": 2.0 ** -10, "bfloat16": 2.0 ** -7}
+_EPSILON = {"float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
 _BY_SIZE = {2: "float16", 4: "float32", 8: "float64"}
 
 
@@ -85,7 +90,7 @@ def _coarsest(dtypes: Iterable[Any]) -> Optional[str]:
 
 def _float_name(dtype: Any) -> str:
     """The type of the numbers in a dtype or a name of one; empty where they are no floats."""
-    if isinstance(dtype, str) and dtype == "bfloat16":     # numpy itself does not know it
+    if isinstance(dtype, str) and dtype == "bfloat16":  # numpy itself does not know it
         return "bfloat16"
     dtype = np.dtype(dtype)
     if dtype.kind == "f":
@@ -119,11 +124,12 @@ class Rule:
         pattern, equals, numbers = text.rpartition("=")
         parts = numbers.split(",")
         if not equals or not pattern or len(parts) > 2:
-            raise UsageError("tolerance %r" % text, "write PATTERN=RTOL[,ATOL], for example conv*=1e-2,1e-4 "
-                             "or type:Softmax=1e-2")
+            raise UsageError(
+                "tolerance %r" % text, "write PATTERN=RTOL[,ATOL], for example conv*=1e-2,1e-4 or type:Softmax=1e-2"
+            )
         rtol, atol = [_number(part, text) for part in parts + [""] * (2 - len(parts))]
         if pattern.startswith("type:"):
-            return cls(pattern[len("type:"):], rtol, atol, True)
+            return cls(pattern[len("type:") :], rtol, atol, True)
         return cls(pattern, rtol, atol)
 
     def fits(self, blob: str, op_type: str) -> bool:
@@ -136,8 +142,9 @@ class Rule:
 
     def over(self, base: Tolerance) -> Tolerance:
         """The tolerance with this rule's numbers in place of those of `base`."""
-        return Tolerance(base.rtol if self.rtol is None else self.rtol,
-                         base.atol if self.atol is None else self.atol, str(self))
+        return Tolerance(
+            base.rtol if self.rtol is None else self.rtol, base.atol if self.atol is None else self.atol, str(self)
+        )
 
 
 def _number(text: str, whole: str) -> Optional[float]:
@@ -148,8 +155,9 @@ def _number(text: str, whole: str) -> Optional[float]:
     except ValueError:
         value = math.nan
     if not (math.isfinite(value) and value >= 0):
-        raise UsageError("%r in tolerance %r is not a number that is 0 or more" % (text, whole),
-                         "write for example conv*=1e-2,1e-4")
+        raise UsageError(
+            "%r in tolerance %r is not a number that is 0 or more" % (text, whole), "write for example conv*=1e-2,1e-4"
+        )
     return value
 
 
@@ -171,8 +179,13 @@ class Tolerances:
         Tolerance(rtol or 0.0, atol or 0.0)
         return cls(rtol, atol, tuple(Rule.parse(text) for text in texts))
 
-    def find(self, blob: str = "", op_type: str = "", dtypes: Iterable[Any] = ("float32",),
-             scales: Iterable[Optional[float]] = ()) -> Tolerance:
+    def find(
+        self,
+        blob: str = "",
+        op_type: str = "",
+        dtypes: Iterable[Any] = ("float32",),
+        scales: Iterable[Optional[float]] = (),
+    ) -> Tolerance:
         """The tolerance of a blob; `dtypes` of both sides, `scales` of Int8 blobs among them."""
         tolerance = self._base(list(dtypes), [scale for scale in scales if scale])
         for by_type in (True, False):
@@ -198,5 +211,7 @@ class Tolerances:
         for rule in self.rules:
             names = known[rule.by_type]
             if not any(fnmatchcase(name, rule.pattern) for name in names):
-                raise UsageError("tolerance %s fits no %s" % (rule, "operator type" if rule.by_type else "blob"),
-                                 near(rule.pattern, names))
+                raise UsageError(
+                    "tolerance %s fits no %s" % (rule, "operator type" if rule.by_type else "blob"),
+                    near(rule.pattern, names),
+                )

@@ -1,4 +1,5 @@
 """Other values at the same places: scaled, offset, clipped, rounded, normalised along another axis, sorted."""
+
 from functools import partial
 from itertools import takewhile
 from typing import Callable, List, Optional, Sequence, Tuple
@@ -12,10 +13,10 @@ __all__ = ["factor_text", "sorted_hints", "value_hints"]
 Change = Callable[[np.ndarray], np.ndarray]
 
 SAMPLE = 4096
-FIT = 0.999         # an R^2 from which a line that does not match is still worth telling
+FIT = 0.999  # an R^2 from which a line that does not match is still worth telling
 MOST_SORTED = 1 << 21
 MOST_CHANNELS = 4096
-ONE = 1e-3          # how near to one a sum has to be
+ONE = 1e-3  # how near to one a sum has to be
 
 
 def value_hints(match: Matcher, a: np.ndarray, b: np.ndarray) -> List[str]:
@@ -47,8 +48,10 @@ def _constant(match: Matcher, a: np.ndarray, b: np.ndarray) -> List[str]:
 
 
 def _clipped(match: Matcher, a: np.ndarray, b: np.ndarray) -> List[str]:
-    for ours, theirs, text in ((a, b, "actual is the reference clipped to [%s, %s]"),
-                               (b, a, "the reference is actual clipped to [%s, %s]")):
+    for ours, theirs, text in (
+        (a, b, "actual is the reference clipped to [%s, %s]"),
+        (b, a, "the reference is actual clipped to [%s, %s]"),
+    ):
         low, high = float(ours.min()), float(ours.max())
         below = low > float(theirs.min()) and np.count_nonzero(ours == low) > 1
         above = high < float(theirs.max()) and np.count_nonzero(ours == high) > 1
@@ -77,9 +80,12 @@ def _rounded(match: Matcher, a: np.ndarray, b: np.ndarray) -> List[str]:
     """Bit for bit what a narrower type, or a whole number, makes of the reference."""
     ways: Sequence[Tuple[str, Change]] = (
         ("float32", lambda x: x.astype(np.float32).astype(np.float64)),
-        ("float16", lambda x: x.astype(np.float16).astype(np.float64)), ("bfloat16", _bfloat16),
-        ("the nearest whole number", np.rint), ("whole numbers towards zero", np.trunc),
-        ("whole numbers below", np.floor))
+        ("float16", lambda x: x.astype(np.float16).astype(np.float64)),
+        ("bfloat16", _bfloat16),
+        ("the nearest whole number", np.rint),
+        ("whole numbers towards zero", np.trunc),
+        ("whole numbers below", np.floor),
+    )
     with np.errstate(all="ignore"):
         for name, way in ways:
             if _everywhere(a, b, way):
@@ -92,14 +98,15 @@ def _everywhere(a: np.ndarray, b: np.ndarray, way: Change) -> bool:
     a_flat, b_flat = (side.reshape(-1) if side.flags.c_contiguous else side.flat for side in (a, b))
     block = 1 << 16
     for start in range(0, a.size, block):
-        ours = a_flat[start:start + block].astype(np.float64)
-        theirs = way(b_flat[start:start + block].astype(np.float64))
+        ours = a_flat[start : start + block].astype(np.float64)
+        theirs = way(b_flat[start : start + block].astype(np.float64))
         if not ((ours == theirs) | (np.isnan(ours) & np.isnan(theirs))).all():
             return False
     return True
 
 
 # ---- lines ----------------------------------------------------------------------------------------------
+
 
 def _line(match: Matcher, a: np.ndarray, b: np.ndarray) -> List[str]:
     """One factor and offset for all."""
@@ -159,8 +166,11 @@ def _line_by_channel(match: Matcher, a: np.ndarray, b: np.ndarray) -> List[str]:
             continue
         sides = list(zip(np.moveaxis(a, axis, 0), np.moveaxis(b, axis, 0)))
         found = list(takewhile(bool, (_channel_line(match, ours, theirs) for ours, theirs in sides)))
-        if len(found) == channels and all(match.close_values(ours, theirs, partial(_along, *line))
-                                          for (ours, theirs), line in zip(sides, found) if line):
+        if len(found) == channels and all(
+            match.close_values(ours, theirs, partial(_along, *line))
+            for (ours, theirs), line in zip(sides, found)
+            if line
+        ):
             return [_channel_text([line[0] for line in found if line], [line[1] for line in found if line], axis)]
     return []
 
@@ -196,6 +206,7 @@ def _list(numbers: List[float]) -> str:
 
 # ---- softmax --------------------------------------------------------------------------------------------
 
+
 def _sums_to_one(match: Matcher, a: np.ndarray, b: np.ndarray) -> List[str]:
     """Both are softmax outputs (or logarithms of such), over other axes."""
     changes: Sequence[Tuple[str, Optional[Change]]] = (("values", None), ("exponentials", np.exp))
@@ -204,15 +215,17 @@ def _sums_to_one(match: Matcher, a: np.ndarray, b: np.ndarray) -> List[str]:
             continue
         ours, theirs = _unit_axes(a, change), _unit_axes(b, change)
         if ours and theirs and ours != theirs:
-            return ["the %s sum to one along %s, the reference's along %s: softmax over another axis" % (
-                name, _axes(ours), _axes(theirs))]
+            return [
+                "the %s sum to one along %s, the reference's along %s: softmax over another axis"
+                % (name, _axes(ours), _axes(theirs))
+            ]
     return []
 
 
 def _unit_axes(array: np.ndarray, change: Optional[Change]) -> List[Tuple[int, ...]]:
     """The axes, alone or flattened with all after them, along which everything sums to one."""
-    groups: List[Tuple[int, ...]] = [(axis,) for axis in range(array.ndim)]
-    groups += [tuple(range(axis, array.ndim)) for axis in range(array.ndim - 1)]
+    axes = [axis for axis in range(array.ndim) if array.shape[axis] > 1]
+    groups = [(axis,) for axis in axes] + [tuple(axes[place:]) for place in range(len(axes) - 1)]
     return [group for group in groups if _unit(lines(array, group, 64), change)]
 
 

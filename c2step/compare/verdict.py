@@ -5,6 +5,7 @@ close, and that whatever was not compared has a reason that the caller accepted 
 operator, a mask that the operator never writes).  Anything else that was not compared makes the
 whole INCONCLUSIVE; one difference makes it FAIL, however little was compared.
 """
+
 from collections import Counter
 from dataclasses import dataclass, field
 from enum import Enum
@@ -28,8 +29,11 @@ class Verdict(Enum):
     @property
     def status(self) -> ExitStatus:
         """The exit status that says the same."""
-        return {Verdict.PASS: ExitStatus.OK, Verdict.FAIL: ExitStatus.DIFFERS,
-                Verdict.INCONCLUSIVE: ExitStatus.INCONCLUSIVE}[self]
+        return {
+            Verdict.PASS: ExitStatus.OK,
+            Verdict.FAIL: ExitStatus.DIFFERS,
+            Verdict.INCONCLUSIVE: ExitStatus.INCONCLUSIVE,
+        }[self]
 
     @classmethod
     def worst(cls, verdicts: Iterable["Verdict"]) -> "Verdict":
@@ -114,11 +118,19 @@ class Tally:
 
     def summary(self) -> List[str]:
         """The reasons, each once, with how often it was given."""
-        return [reason if count == 1 else "%s (%d times)" % (reason, count)
-                for reason, count in Counter(self.reasons).items()]
+        return [
+            reason if count == 1 else "%s (%d times)" % (reason, count)
+            for reason, count in Counter(self.reasons).items()
+        ]
 
     def to_json(self) -> Dict[str, Any]:
         """As plain JSON values."""
-        return {"verdict": str(self.verdict), "compared": self.compared, "skipped": self.skipped,
-                "missing": self.missing, "failed": self.failed, "accepted": self.accepted,
-                "reasons": self.summary()}
+        return {
+            "verdict": str(self.verdict),
+            "compared": self.compared,
+            "skipped": self.skipped,
+            "missing": self.missing,
+            "failed": self.failed,
+            "accepted": self.accepted,
+            "reasons": self.summary(),
+        }
