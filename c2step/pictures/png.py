@@ -20,7 +20,7 @@ def encode(indices: np.ndarray, palette: Sequence[Tuple[int, int, int]]) -> byte
     header = struct.pack(">IIBBBBB", width, height, 8, 3, 0, 0, 0)
     colours = bytes(value for colour in palette for value in colour)
     opaque = bytes([255] * GAP + [0])
-    chunks = ((b"IHDR", header), (b"PLTE", colours), (b"tRNS", opaque), (b"IDAT", zlib.compress(lines.tobytes(), 9)))
+    chunks = ((b"IHDR", header), (b"PLTE", colours), (b"tRNS", opaque), (b"IDAT", zlib.compress(lines.tobytes())))
     return b"\x89PNG\r\n\x1a\n" + b"".join(_chunk(kind, data) for kind, data in chunks + ((b"IEND", b""),))
 
 

@@ -8,7 +8,6 @@ from ..blob import STRING, Blob
 from ..pictures.histogram import histogram
 from ..pictures.maps import Chosen, choose, difference_png, finite_range, values_png
 from ..pictures.png import data_uri
-from ..render import as_json
 
 __all__ = ["Detail", "drawn"]
 
@@ -47,8 +46,14 @@ def drawn(ours: Optional[Blob], golden: Optional[Blob], worst: Any, detail: Deta
         shown["worst"] = _worst(mine, theirs)
         worst = shown["worst"][0][0] if shown["worst"] else worst
     shown.update(_pictures(mine, theirs, worst, detail, important) or _lines(mine, theirs))
-    detail.left -= len(as_json(shown))
+    detail.left -= _room(shown)
     return shown
+
+
+def _room(shown: Dict[str, Any]) -> int:
+    """About how many bytes it takes in the file."""
+    texts = sum(map(len, shown.get("pictures", {}).get("maps", {}).values()))
+    return 1500 + texts + 12 * sum(len(shown.get("line", {}).get(side, ())) for side in ("ours", "golden"))
 
 
 def _numbers(blob: Optional[Blob]) -> Optional[np.ndarray]:

@@ -41,7 +41,7 @@
       if (!(error.value > 0)) return H - B + 12;
       return T + plot.h * (s.high - Math.log10(error.value)) / (s.high - s.low);
     }
-    var root = svg("svg", { viewBox: "0 0 " + W + " " + H, "class": "chart errors", role: "application", tabindex: "0",
+    var root = svg("svg", { viewBox: "0 0 " + W + " " + H, "class": "chart errors" + (count > 150 ? " many" : ""), role: "application", tabindex: "0",
       "aria-label": "Error of every operator along the net, " + R.metrics[metric].name + ". Left and right arrows go from operator to operator, Enter opens one." });
     ticks(s.low, s.high).forEach(function (n) {
       var at = T + plot.h * (s.high - n) / (s.high - s.low);
@@ -58,10 +58,9 @@
     root.appendChild(svg("text", { x: L + plot.w / 2, y: H - 2, "class": "tick middle" }, "operator index"));
     root.appendChild(limitLine(found, x, y));
     root.appendChild(series(found, "run", x, y));
-    var marks = {};
-    found.forEach(function (p) {
+    var sorted = found.slice().sort(function (a, b) { return weight(a) - weight(b); });
+    sorted.forEach(function (p) {
       var mark = point(p, x(p.op.index), y(p.error), metric);
-      (marks[p.op.index] = marks[p.op.index] || []).push(mark);
       root.appendChild(mark);
     });
     var cursor = svg("line", { y1: T - 20, y2: H - B + 18, "class": "cursor", visibility: "hidden" });
@@ -69,6 +68,9 @@
     steer(root, cursor, x, metric);
     return root;
   };
+
+  // What matters is drawn last: wrong ones over right ones, the run over the operators alone, ORIGIN over all.
+  function weight(p) { return (p.error.bad ? 2 : 0) + (p.side === "run" ? 1 : 0) + (R.label(p.op) === "ORIGIN" ? 4 : 0); }
 
   function series(found, side, x, y) {
     var d = "", last = null;
@@ -98,8 +100,9 @@
   }
 
   function point(p, cx, cy, metric) {
-    var shape = p.error.off ? cross(cx, cy) : p.side === "run" ? svg("circle", { cx: cx, cy: cy, r: 4 })
-      : svg("path", { d: "M" + cx + " " + (cy - 6) + "l6 6l-6 6l-6 -6z" });
+    var small = R.data.operators.length > 150 && R.label(p.op) !== "ORIGIN", r = small ? 3 : 6;
+    var shape = p.error.off ? cross(cx, cy) : p.side === "run" ? svg("circle", { cx: cx, cy: cy, r: small ? 2.2 : 4 })
+      : svg("path", { d: "M" + cx + " " + (cy - r) + "l" + r + " " + r + "l" + -r + " " + r + "l" + -r + " " + -r + "z" });
     shape.setAttribute("class", "mark " + p.side + (p.error.bad ? " bad" : "") + " l-" + R.label(p.op));
     shape.appendChild(svg("title", {}, words(p.op, p.side, p.error, metric)));
     shape.addEventListener("click", function () { location.hash = "#op/" + p.op.index; });
