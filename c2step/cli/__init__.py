@@ -20,6 +20,7 @@ COMMANDS: Dict[str, str] = {
     "reference": "make golden values once, for use later or elsewhere",
     "expose": "write an ONNX file whose inner values are outputs too",
     "report": "write one HTML file about a capture or a blame",
+    "annotate": "write an ONNX file whose nodes say what was found, for Netron",
     "convert": "write init_net.pb and predict_net.pb",
 }
 
