@@ -1,5 +1,7 @@
 """Seeded mismatches are named; a hint is told only where all elements confirm it, and changes no verdict."""
 
+import ast
+import re
 import tracemalloc
 from typing import Any, Callable, List, Tuple
 
@@ -40,6 +42,18 @@ CASES: List[Tuple[str, np.ndarray, Change, str]] = [
         normal(3, 80),
         lambda b: b.reshape(3, 5, 16).swapaxes(1, 2).reshape(3, 80),
         "holds 16 x 5 values, in the reference 5 x 16",
+    ),
+    (
+        "reshaped in place of transposed",
+        normal(4, 2, 3, 5),
+        lambda b: b.transpose(0, 2, 1, 3).reshape(4, 2, 3, 5),
+        "actual is the reference transposed by (0, 2, 1, 3), read as shape (4, 2, 3, 5)",
+    ),
+    (
+        "directions laid out otherwise",
+        normal(4, 2, 3, 5),
+        lambda b: b.transpose(0, 2, 1, 3).reshape(4, 3, 5, 2).transpose(0, 2, 1, 3),
+        "actual is the reference transposed by (",
     ),
     ("BGR", normal(1, 3, 8, 9), lambda b: b[:, ::-1], "reversed along axis 1: channels are RGB"),
     ("BGRA", normal(8, 9, 4), lambda b: b[..., [2, 1, 0, 3]], "RGBA on one side, BGRA"),
@@ -167,6 +181,14 @@ def test_all_permutations_that_match_are_told() -> None:
         axes for axes in ((2, 1, 0), (1, 2, 0), (2, 0, 1), (1, 0, 2), (0, 2, 1)) if np.array_equal(a.transpose(axes), b)
     }
     assert len(told) == len(matching) and all(any(str(axes) in hint for hint in told) for axes in matching)
+
+
+def test_what_is_read_in_between_is_right() -> None:
+    b = normal(4, 2, 3, 5)
+    a = b.transpose(0, 2, 1, 3).reshape(4, 3, 5, 2).transpose(0, 2, 1, 3)
+    (hint,) = explain(a, b)
+    first, shape, second = (ast.literal_eval(text) for text in re.findall(r"\([\d, ]+\)", hint))
+    assert np.array_equal(b.transpose(first).reshape(shape).transpose(second), a)
 
 
 def test_sparse_blobs() -> None:

@@ -14,8 +14,9 @@ from .layouts import layout_hints, order_hints
 from .matching import Matcher
 from .metrics import measure
 from .places import place_hints
+from .rearranged import rearranged_hints
 from .tolerance import Tolerance, Tolerances
-from .values import sorted_hints, value_hints
+from .values import value_hints
 
 __all__ = ["explain"]
 
@@ -38,9 +39,9 @@ def explain(actual: Any, reference: Any, tolerance: Optional[Tolerance] = None) 
 
 def _explain(match: Matcher, found: Comparison, a: np.ndarray, b: np.ndarray) -> List[str]:
     hints = layout_hints(match, a, b)
-    if hints or a.shape != b.shape:
-        return hints
-    hints = order_hints(match, a, b)
+    if a.shape != b.shape:
+        return hints or rearranged_hints(match, a, b)
+    hints = hints or order_hints(match, a, b)
     if hints:
         return hints
-    return (value_hints(match, a, b) or sorted_hints(match, a, b)) + place_hints(found, a, b)
+    return (value_hints(match, a, b) or rearranged_hints(match, a, b)) + place_hints(found, a, b)

@@ -5,7 +5,7 @@ from typing import Iterator, List, Optional, Sequence, Tuple
 
 import numpy as np
 
-from .matching import Matcher, lines, spread
+from .matching import Matcher, lines, spread, without_ones
 
 __all__ = ["layout_hints", "order_hints"]
 
@@ -33,7 +33,7 @@ def order_hints(match: Matcher, a: np.ndarray, b: np.ndarray) -> List[str]:
 
 
 def _same_order(ours: Sequence[int], theirs: Sequence[int]) -> str:
-    if [dim for dim in ours if dim != 1] == [dim for dim in theirs if dim != 1]:
+    if without_ones(ours) == without_ones(theirs):
         return "the values are the same, only dimensions of 1 differ"
     return "the values are the same in the same order, only the shape differs"
 

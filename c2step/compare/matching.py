@@ -1,13 +1,13 @@
 """Whether two arrays match: a look at a few hundred elements first, then at all of them."""
 
-from typing import Callable, Optional, Tuple
+from typing import Callable, List, Optional, Sequence, Tuple
 
 import numpy as np
 
 from .metrics import measure
 from .tolerance import Tolerance
 
-__all__ = ["Matcher", "fit", "lines", "spread", "telling_places"]
+__all__ = ["Matcher", "fit", "lines", "spread", "telling_places", "without_ones"]
 
 SCREEN = 256
 BLOCK = 1 << 18
@@ -33,6 +33,11 @@ def lines(array: np.ndarray, axes: Tuple[int, ...], count: int) -> np.ndarray:
     places = spread(max(1, min(count, MOST // max(length, 1))), _product(array, others))
     index = (slice(None),) * len(axes) + (np.unravel_index(places, shape) if shape else ())
     return np.asarray(array.transpose(axes + others)[index], dtype=np.float64).reshape(length, -1)
+
+
+def without_ones(shape: Sequence[int]) -> List[int]:
+    """The dimensions that are not 1."""
+    return [dim for dim in shape if dim != 1]
 
 
 def _product(array: np.ndarray, axes: Tuple[int, ...]) -> int:

@@ -8,13 +8,12 @@ import numpy as np
 
 from .matching import Matcher, fit, lines, spread, telling_places
 
-__all__ = ["factor_text", "sorted_hints", "value_hints"]
+__all__ = ["factor_text", "value_hints"]
 
 Change = Callable[[np.ndarray], np.ndarray]
 
 SAMPLE = 4096
 FIT = 0.999  # an R^2 from which a line that does not match is still worth telling
-MOST_SORTED = 1 << 21
 MOST_CHANNELS = 4096
 ONE = 1e-3  # how near to one a sum has to be
 
@@ -26,18 +25,6 @@ def value_hints(match: Matcher, a: np.ndarray, b: np.ndarray) -> List[str]:
         if found:
             return found
     return []
-
-
-def sorted_hints(match: Matcher, a: np.ndarray, b: np.ndarray) -> List[str]:
-    """The same values in another order, along one axis or over all."""
-    if a.size > MOST_SORTED or a.size < 2:
-        return []
-    if not match.close(np.sort(a, axis=None), np.sort(b, axis=None)):
-        return []
-    for axis in range(a.ndim):
-        if a.shape[axis] > 1 and match.close(np.sort(a, axis=axis), np.sort(b, axis=axis)):
-            return ["along axis %d the values are the same in another order" % axis]
-    return ["the values are the same in another order"]
 
 
 def _constant(match: Matcher, a: np.ndarray, b: np.ndarray) -> List[str]:
