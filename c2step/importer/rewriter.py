@@ -5,6 +5,7 @@ its place.  It can emit Caffe2 operators, as nodes of the domain `caffe2` that t
 OperatorDefs one to one, or ONNX nodes again, which go through the rules themselves; so Softplus may be
 written as Relu + Log + Exp whatever the dtype.  Value names of the model never change.
 """
+
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 import numpy as np
@@ -93,8 +94,15 @@ Rule = Callable[[Node, "Rewriter"], Optional[str]]
 class Rewriter:
     """Emits nodes in place of others and keeps account of types, origins, findings and repairs."""
 
-    def __init__(self, values: Values, rules: Dict[str, Rule], names: Sequence[str],
-                 inputs: Sequence[str], outputs: Sequence[str], functions: Optional[Dict[Any, Any]] = None) -> None:
+    def __init__(
+        self,
+        values: Values,
+        rules: Dict[str, Rule],
+        names: Sequence[str],
+        inputs: Sequence[str],
+        outputs: Sequence[str],
+        functions: Optional[Dict[Any, Any]] = None,
+    ) -> None:
         self.functions = functions or {}
         self.values = values
         self._graph_outputs = set(outputs)
@@ -188,13 +196,25 @@ class Rewriter:
         self.values.set_constant(name, array)
         return name
 
-    def emit(self, op: str, inputs: Sequence[str], result_dtype: str, result_shape: Optional[Sequence[Optional[int]]],
-             out: str = "", **args: Any) -> str:
+    def emit(
+        self,
+        op: str,
+        inputs: Sequence[str],
+        result_dtype: str,
+        result_shape: Optional[Sequence[Optional[int]]],
+        out: str = "",
+        **args: Any,
+    ) -> str:
         """One Caffe2 operator with one output; `args` are its arguments."""
         return self.emit_many(op, inputs, [(result_dtype, result_shape, out)], **args)[0]
 
-    def emit_many(self, op: str, inputs: Sequence[str],
-                  results: Sequence[Tuple[str, Optional[Sequence[Optional[int]]], str]], **args: Any) -> List[str]:
+    def emit_many(
+        self,
+        op: str,
+        inputs: Sequence[str],
+        results: Sequence[Tuple[str, Optional[Sequence[Optional[int]]], str]],
+        **args: Any,
+    ) -> List[str]:
         """One Caffe2 operator with outputs (dtype, shape, name or empty)."""
         names = []
         for dtype, shape, name in results:
@@ -216,10 +236,10 @@ class Rewriter:
 
     def call(self, x: str, out: str) -> bool:
         """Give the value that this rule made as `x` the name `out`; False where `x` is not this rule's own."""
-        made = [node for node in self.nodes[self._start:] if x in node.output]
+        made = [node for node in self.nodes[self._start :] if x in node.output]
         if not made or x not in self._made or out in self._graph_inputs:
             return False
-        for node in self.nodes[self._start:]:
+        for node in self.nodes[self._start :]:
             for names in (node.input, node.output):
                 for i, name in enumerate(names):
                     if name == x:
@@ -230,6 +250,10 @@ class Rewriter:
     def keep(self, proto: Any) -> None:
         """An ONNX node as it is, for the backend to convert."""
         self._append(proto)
+
+    def is_output(self, name: str) -> bool:
+        """Whether the model gives this value."""
+        return name in self._graph_outputs
 
     def settled(self, name: str) -> str:
         """What a value that this rule made is called by now."""

@@ -5,6 +5,7 @@ with the constants at hand, so that a Reshape by a computed shape is known too. 
 evaluated on demand with ONNX's reference implementation, from initializers, Constant nodes and the
 shapes of values whose shape is known.
 """
+
 from typing import Any, Dict, Iterable, List, Optional, Sequence, Set, Tuple
 
 import numpy as np
@@ -17,8 +18,22 @@ __all__ = ["Shape", "Values", "dtype_name"]
 
 Shape = Tuple[Optional[int], ...]
 
-_NOT_EVALUATED = {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial", "Bernoulli",
-                  "If", "Loop", "Scan", "SequenceMap", "Dropout", "Optional", "SequenceEmpty", "SequenceConstruct"}
+_NOT_EVALUATED = {
+    "RandomNormal",
+    "RandomNormalLike",
+    "RandomUniform",
+    "RandomUniformLike",
+    "Multinomial",
+    "Bernoulli",
+    "If",
+    "Loop",
+    "Scan",
+    "SequenceMap",
+    "Dropout",
+    "Optional",
+    "SequenceEmpty",
+    "SequenceConstruct",
+}
 _DATA_LIMIT = 256  # elements of an input that node-wise shape inference may read
 _FED_LIMIT = 1024  # elements of a fed input that may be taken for a parameter
 _VALUE_LIMIT = 1 << 24  # elements of a value that is worth evaluating beforehand
@@ -35,8 +50,14 @@ def dtype_name(code: int) -> str:
 class Values:
     """Types, shapes and constants of the values of one graph; grows as nodes are added."""
 
-    def __init__(self, inferred: Any, opset: int, initializers: Iterable[Any] = (), sparse: Iterable[Any] = (),
-                 fed: Optional[Dict[str, np.ndarray]] = None) -> None:
+    def __init__(
+        self,
+        inferred: Any,
+        opset: int,
+        initializers: Iterable[Any] = (),
+        sparse: Iterable[Any] = (),
+        fed: Optional[Dict[str, np.ndarray]] = None,
+    ) -> None:
         self._fed = {name: value for name, value in (fed or {}).items() if value.size <= _FED_LIMIT}
         self._assumptions: Dict[str, Tuple[Optional[np.ndarray], Set[str]]] = {}
         self.used_fed: Set[str] = set()
@@ -73,6 +94,14 @@ class Values:
         """The TypeProto of a value, serialized; of an unknown one or no name, an empty one."""
         return bytes(self._types[name].SerializeToString()) if name in self._types else b""
 
+    def value_infos(self, names: Iterable[str]) -> List[Any]:
+        """ValueInfoProtos for those of `names` whose shape is known."""
+        return [
+            onnx.helper.make_value_info(name, self._types[name])
+            for name in dict.fromkeys(names)
+            if self.shape(name) is not None and self.dtype(name)
+        ]
+
     def declare(self, name: str, dtype: str, shape: Optional[Sequence[Optional[int]]]) -> None:
         """Say what `name` is."""
         code = _CODES.get(dtype) or (onnx.TensorProto.DataType.Value(dtype.upper()) if dtype else 0)
@@ -99,9 +128,12 @@ class Values:
         try:
             schema = onnx.defs.get_schema(node.op_type, opset, "" if node.domain == "ai.onnx" else node.domain)
             types = {name: self._types[name] for name in node.input if name}
-            imports = [onnx.helper.make_opsetid("", opset)] + [i for i in self._imports if i.domain not in ("", "ai.onnx")]
-            found = onnx.shape_inference.infer_node_outputs(schema, node, types, input_data=self._small_data(node),
-                                                            opset_imports=imports)
+            imports = [onnx.helper.make_opsetid("", opset)] + [
+                i for i in self._imports if i.domain not in ("", "ai.onnx")
+            ]
+            found = onnx.shape_inference.infer_node_outputs(
+                schema, node, types, input_data=self._small_data(node), opset_imports=imports
+            )
         except Exception:  # unknown operator or input: what the model declares stays
             return {}
         return dict(found)
@@ -201,7 +233,7 @@ class Values:
         if node.op_type == "Size":
             return np.array(_elements(shape), np.int64)
         attrs = {a.name: a.i for a in node.attribute}
-        return np.array(shape[attrs.get("start", 0):attrs.get("end", len(shape))], np.int64)
+        return np.array(shape[attrs.get("start", 0) : attrs.get("end", len(shape))], np.int64)
 
     def _evaluate(self, node: Any, opset: int, name: str) -> Optional[np.ndarray]:
         inputs = {}
@@ -242,9 +274,14 @@ def _reference(node: Any, opset: int, inputs: Dict[str, np.ndarray]) -> List[Any
 
     names: Set[str] = set(inputs)
     graph = onnx.helper.make_graph(
-        [node], "one", [onnx.helper.make_tensor_value_info(n, onnx.helper.np_dtype_to_tensor_dtype(inputs[n].dtype), None)
-                        for n in sorted(names)],
-        [onnx.helper.make_tensor_value_info(n, onnx.TensorProto.FLOAT, None) for n in node.output if n])
+        [node],
+        "one",
+        [
+            onnx.helper.make_tensor_value_info(n, onnx.helper.np_dtype_to_tensor_dtype(inputs[n].dtype), None)
+            for n in sorted(names)
+        ],
+        [onnx.helper.make_tensor_value_info(n, onnx.TensorProto.FLOAT, None) for n in node.output if n],
+    )
     model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", opset)])
     found = dict(zip([n for n in node.output if n], ReferenceEvaluator(model).run(None, inputs)))
     return [np.asarray(found[n]) if n and not isinstance(found[n], (list, tuple)) else None for n in node.output]

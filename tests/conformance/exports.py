@@ -4,6 +4,7 @@ Run with an interpreter that has torch and torchvision: `python exports.py DIREC
 BatchNorm statistics are what random data gives, so that values stay of a sane size through deep nets.  Each export is
 `NAME-opN.onnx` with its input beside it in `NAME.npz`; what cannot be exported is in `NAME-opN.error`.
 """
+
 import os
 import sys
 import warnings
@@ -15,10 +16,26 @@ import torch.nn.functional as F
 
 OPSETS = (9, 11)
 CLASSIFIERS = {
-    "alexnet": 224, "vgg11_bn": 224, "vgg16": 224, "resnet18": 224, "resnet50": 224, "resnext50_32x4d": 224,
-    "densenet121": 224, "googlenet": 224, "inception_v3": 299, "squeezenet1_0": 224, "squeezenet1_1": 224,
-    "mobilenet_v2": 224, "mobilenet_v3_small": 224, "mnasnet0_5": 224, "mnasnet1_0": 224, "shufflenet_v2_x0_5": 224,
-    "shufflenet_v2_x1_0": 224, "efficientnet_b0": 224, "regnet_x_400mf": 224, "regnet_y_400mf": 224,
+    "alexnet": 224,
+    "vgg11_bn": 224,
+    "vgg16": 224,
+    "resnet18": 224,
+    "resnet50": 224,
+    "resnext50_32x4d": 224,
+    "densenet121": 224,
+    "googlenet": 224,
+    "inception_v3": 299,
+    "squeezenet1_0": 224,
+    "squeezenet1_1": 224,
+    "mobilenet_v2": 224,
+    "mobilenet_v3_small": 224,
+    "mnasnet0_5": 224,
+    "mnasnet1_0": 224,
+    "shufflenet_v2_x0_5": 224,
+    "shufflenet_v2_x1_0": 224,
+    "efficientnet_b0": 224,
+    "regnet_x_400mf": 224,
+    "regnet_y_400mf": 224,
 }
 SEGMENTERS = ("deeplabv3_mobilenet_v3_large", "lraspp_mobilenet_v3_large", "deeplabv3_resnet50", "fcn_resnet50")
 
@@ -38,15 +55,23 @@ class LeNet(nn.Module):
 class Espcn(nn.Module):
     def __init__(self):
         super().__init__()
-        self.body = nn.Sequential(nn.Conv2d(1, 16, 5, padding=2), nn.Tanh(), nn.Conv2d(16, 9, 3, padding=1), nn.PixelShuffle(3))
+        self.body = nn.Sequential(
+            nn.Conv2d(1, 16, 5, padding=2), nn.Tanh(), nn.Conv2d(16, 9, 3, padding=1), nn.PixelShuffle(3)
+        )
 
     def forward(self, x):
         return self.body(x)
 
 
 def _double(a, b):
-    return nn.Sequential(nn.Conv2d(a, b, 3, padding=1), nn.BatchNorm2d(b), nn.ReLU(inplace=True),
-                         nn.Conv2d(b, b, 3, padding=1), nn.BatchNorm2d(b), nn.ReLU(inplace=True))
+    return nn.Sequential(
+        nn.Conv2d(a, b, 3, padding=1),
+        nn.BatchNorm2d(b),
+        nn.ReLU(inplace=True),
+        nn.Conv2d(b, b, 3, padding=1),
+        nn.BatchNorm2d(b),
+        nn.ReLU(inplace=True),
+    )
 
 
 class UNet(nn.Module):
@@ -136,8 +161,10 @@ def _image(size, channels=3, batch=1):
 
 
 SMALL = {
-    "lenet5": (LeNet, lambda: _image(28, 1, 2)), "espcn": (Espcn, lambda: _image(16, 1)),
-    "unet_transposed": (lambda: UNet(False), lambda: _image(32)), "unet_bilinear": (lambda: UNet(True), lambda: _image(32)),
+    "lenet5": (LeNet, lambda: _image(28, 1, 2)),
+    "espcn": (Espcn, lambda: _image(16, 1)),
+    "unet_transposed": (lambda: UNet(False), lambda: _image(32)),
+    "unet_bilinear": (lambda: UNet(True), lambda: _image(32)),
     "style_transfer": (Style, lambda: _image(32)),
     "many_in_out": (ManyInOut, lambda: (torch.randn(2, 3, 8, 8), torch.randn(2, 6))),
     "rnn": (lambda: Recurrent("RNN"), lambda: (torch.randn(6, 2, 5),)),
@@ -166,11 +193,16 @@ def _torchvision(name):
     import torchvision
 
     if name == "ssdlite320_mobilenet_v3_large":
-        return torchvision.models.detection.ssdlite320_mobilenet_v3_large(pretrained=False, pretrained_backbone=False), _image(320)
+        return torchvision.models.detection.ssdlite320_mobilenet_v3_large(
+            pretrained=False, pretrained_backbone=False
+        ), _image(320)
     if name in SEGMENTERS:
         maker = getattr(torchvision.models.segmentation, name)
-        return FirstOutput(maker(pretrained=False, pretrained_backbone=False, aux_loss=False) if "lraspp" not in name
-                           else maker(pretrained=False, pretrained_backbone=False)), _image(128)
+        return FirstOutput(
+            maker(pretrained=False, pretrained_backbone=False, aux_loss=False)
+            if "lraspp" not in name
+            else maker(pretrained=False, pretrained_backbone=False)
+        ), _image(128)
     options = {"init_weights": True, "transform_input": False} if name in ("googlenet", "inception_v3") else {}
     return getattr(torchvision.models, name)(pretrained=False, **options), _image(CLASSIFIERS[name])
 

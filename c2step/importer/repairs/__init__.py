@@ -5,6 +5,7 @@ and the rewriter.  It reports what stock Caffe2 would do (this is what lint show
 and returns one line about it; it returns None to leave the node as it is, and raises Unrepairable where no
 Caffe2 operators can express it.
 """
+
 from typing import Any, Dict, List, NamedTuple, Optional
 
 import numpy as np
@@ -14,13 +15,48 @@ from ..light import Shapes, infer, light_copy, weights
 from ..onnxfile import model_opset
 from ..rewriter import CAFFE2, Applied, Finding, Node, Rewriter, Rule
 from ..values import Values
-from . import (activations, arithmetic, axes, control, convolution, dtypes, functions, indexing, losses, normalization,
-               pooling, products, recurrent, reductions, resize, sampling, sequences, spectra)
+from . import (
+    activations,
+    arithmetic,
+    axes,
+    control,
+    convolution,
+    dtypes,
+    functions,
+    indexing,
+    losses,
+    normalization,
+    pooling,
+    products,
+    recurrent,
+    reductions,
+    resize,
+    sampling,
+    sequences,
+    spectra,
+)
 
 __all__ = ["Repaired", "repair", "rules"]
 
-_FAMILIES = (dtypes, arithmetic, activations, axes, indexing, reductions, pooling, convolution, resize, normalization,
-             products, losses, recurrent, control, sequences, sampling, spectra)
+_FAMILIES = (
+    dtypes,
+    arithmetic,
+    activations,
+    axes,
+    indexing,
+    reductions,
+    pooling,
+    convolution,
+    resize,
+    normalization,
+    products,
+    losses,
+    recurrent,
+    control,
+    sequences,
+    sampling,
+    spectra,
+)
 
 
 def rules() -> Dict[str, Rule]:
@@ -42,8 +78,12 @@ class Repaired(NamedTuple):
     fixed: Dict[str, np.ndarray]  # inputs whose fed value was taken for good
 
 
-def repair(model: Any, input_shapes: Optional[Shapes] = None, opset: Optional[int] = None,
-           input_values: Optional[Dict[str, np.ndarray]] = None) -> Repaired:
+def repair(
+    model: Any,
+    input_shapes: Optional[Shapes] = None,
+    opset: Optional[int] = None,
+    input_values: Optional[Dict[str, np.ndarray]] = None,
+) -> Repaired:
     """Rewrite every node of `model` that a rule matches.
 
     `input_shapes` fixes the inputs' symbolic dimensions.  Where a node needs to know more than that, such as axes
@@ -61,13 +101,25 @@ def _repair(model: Any, shapes: Shapes, opset: int, fed: Dict[str, np.ndarray]) 
     notes: List[str] = []
     light = light_copy(model, shapes, notes, constants=False)
     values = Values(infer(light, notes), opset, model.graph.initializer, model.graph.sparse_initializer, fed)
-    rewriter = Rewriter(values, rules(), _names(light), [i.name for i in light.graph.input],
-                        [o.name for o in light.graph.output], {(f.domain, f.name): f for f in light.functions})
+    rewriter = Rewriter(
+        values,
+        rules(),
+        _names(light),
+        [i.name for i in light.graph.input],
+        [o.name for o in light.graph.output],
+        {(f.domain, f.name): f for f in light.functions},
+    )
     for index, proto in enumerate(light.graph.node):
         rewriter.process(Node(proto, opset, index))
     _drop_unused(rewriter, light)
-    return Repaired(_assemble(light, rewriter, model), rewriter.applied, rewriter.findings, rewriter.origins,
-                    rewriter.added, {name: fed[name] for name in sorted(values.used_fed)})
+    return Repaired(
+        _assemble(light, rewriter, model),
+        rewriter.applied,
+        rewriter.findings,
+        rewriter.origins,
+        rewriter.added,
+        {name: fed[name] for name in sorted(values.used_fed)},
+    )
 
 
 def _names(light: Any) -> List[str]:
@@ -121,6 +173,12 @@ def _assemble(light: Any, rewriter: Rewriter, model: Any) -> Any:
     graph = result.graph
     del graph.node[:], graph.value_info[:]
     graph.node.extend(rewriter.nodes)
+    given = {value.name for group in (graph.input, graph.output) for value in group}
+    graph.value_info.extend(
+        rewriter.values.value_infos(
+            name for node in rewriter.nodes for name in node.output if name and name not in given
+        )
+    )
     have = {tensor.name for tensor in graph.initializer}
     for name, code, dims, _ in weights(model):
         if name not in have:
@@ -137,5 +195,3 @@ def _tensor(name: str, array: np.ndarray) -> Any:
     if array.dtype.kind == "O":
         return onnx.helper.make_tensor(name, onnx.TensorProto.STRING, array.shape, array.ravel().tolist())
     return onnx.numpy_helper.from_array(np.ascontiguousarray(array).reshape(array.shape), name)
-
-

@@ -3,6 +3,7 @@
 Softmax-13 and LogSoftmax-13 along one axis (Caffe2 flattens), LogSoftmax and Softplus that under- and overflow,
 Hardmax, PRelu with any slope shape, Gelu, HardSwish, Mish, Celu, Shrink, Asinh, Acosh, Atanh.
 """
+
 from typing import Optional
 
 import numpy as np
@@ -31,7 +32,7 @@ def _misread(node: Node, g: Rewriter) -> bool:
     if not shape:
         return True
     flattened = int(node.attr("axis", 1)) % len(shape)
-    return flattened != _axis(node, g) or any(d != 1 for d in shape[flattened + 1:])
+    return flattened != _axis(node, g) or any(d != 1 for d in shape[flattened + 1 :])
 
 
 _AXIS = "Caffe2 takes %s over all dimensions from axis on, opset 13 means that one axis"
@@ -99,7 +100,7 @@ def hardmax(node: Node, g: Rewriter) -> Optional[str]:
 
 def _one_hot_max(g: Rewriter, x: str, axis: int) -> str:
     shape = g.known(x)
-    best = g.emit("ArgMax", [x], "int64", shape[:axis] + (1,) + shape[axis + 1:], axis=axis, keepdims=1)
+    best = g.emit("ArgMax", [x], "int64", shape[:axis] + (1,) + shape[axis + 1 :], axis=axis, keepdims=1)
     places = np.arange(shape[axis]).reshape([-1] + [1] * (len(shape) - axis - 1))
     return cast(g, g.emit("EQ", [best, g.const(places, "int64")], "bool", shape), "float32")
 
@@ -139,8 +140,12 @@ def prelu(node: Node, g: Rewriter) -> Optional[str]:
         elif len(shape) == 2 and len(slopes) == 1:
             return None
         else:
-            g.found("prelu-slope", "wrong", "Caffe2's PRelu takes %d slopes as one per channel (axis 1), ONNX broadcasts "
-                    "them from the last axis" % count)
+            g.found(
+                "prelu-slope",
+                "wrong",
+                "Caffe2's PRelu takes %d slopes as one per channel (axis 1), ONNX broadcasts "
+                "them from the last axis" % count,
+            )
     x, slope = cast(g, x, "float32"), cast(g, slope, "float32")
     negative = g.onnx("Relu", g.onnx("Neg", x))
     cast(g, g.onnx("Sub", g.onnx("Relu", x), g.onnx("Mul", slope, negative)), dtype, node.out)
@@ -228,8 +233,8 @@ def inverse_hyperbolic(node: Node, g: Rewriter) -> Optional[str]:
 def dropout(node: Node, g: Rewriter) -> Optional[str]:
     """Dropout in inference is a copy; the mask, where it is wanted, is all true."""
     training = node.input(2)
-    mode = g.value(training) if training else np.array(False)
-    ratio = g.value(node.input(1)) if node.input(1) else np.array(node.attr("ratio", 0.5))
+    mode = g.given(training) if training else np.array(False)
+    ratio = g.given(node.input(1)) if node.input(1) else np.array(node.attr("ratio", 0.5))
     plain = node.opset < 12 and len([o for o in node.outputs if o]) < 2
     if node.opset < 7:
         if not node.attr("is_test", 0):
@@ -255,6 +260,19 @@ def dropout(node: Node, g: Rewriter) -> Optional[str]:
     return "in inference a copy"
 
 
-RULES = {"Softmax": softmax, "LogSoftmax": log_softmax, "Hardmax": hardmax, "Softplus": softplus, "PRelu": prelu,
-         "Gelu": gelu, "HardSwish": hard_swish, "Mish": mish, "Celu": celu, "Shrink": shrink,
-         "Asinh": inverse_hyperbolic, "Acosh": inverse_hyperbolic, "Atanh": inverse_hyperbolic, "Dropout": dropout}
+RULES = {
+    "Softmax": softmax,
+    "LogSoftmax": log_softmax,
+    "Hardmax": hardmax,
+    "Softplus": softplus,
+    "PRelu": prelu,
+    "Gelu": gelu,
+    "HardSwish": hard_swish,
+    "Mish": mish,
+    "Celu": celu,
+    "Shrink": shrink,
+    "Asinh": inverse_hyperbolic,
+    "Acosh": inverse_hyperbolic,
+    "Atanh": inverse_hyperbolic,
+    "Dropout": dropout,
+}

@@ -4,6 +4,7 @@ Matches Pow with an exponent of another shape, Mod, Max/Min/Sum/Mean with broadc
 the buffer), Where with broadcasting, Clip with inputs, comparisons that are not there, BitShift, integer
 division.  Rewrites them with Caffe2 operators on operands that were broadcast beforehand.
 """
+
 from typing import List, Optional
 
 import numpy as np
@@ -75,7 +76,9 @@ def extreme(node: Node, g: Rewriter) -> Optional[str]:
     """Max and Min over any number of operands of any shapes and dtypes, two at a time."""
     dtype = g.dtype(node.input(0))
     if len(node.inputs) > 1 and _maybe_broadcast(g, node.inputs):
-        g.found("extreme-broadcast", "wrong", "Caffe2's %s does not broadcast: it reads past the smaller buffer" % node.op)
+        g.found(
+            "extreme-broadcast", "wrong", "Caffe2's %s does not broadcast: it reads past the smaller buffer" % node.op
+        )
     elif dtype not in ("", "float32"):
         found_dtype(node, g, dtype)
     else:
@@ -214,8 +217,11 @@ def divide(node: Node, g: Rewriter) -> Optional[str]:
     if dtype in ("int32", "int64"):
         divisor = g.value(node.input(1))
         if divisor is None or (divisor == 0).any():
-            g.found("int-div", "die" if divisor is not None else "note",
-                    "integer division by zero ends the process with SIGFPE")
+            g.found(
+                "int-div",
+                "die" if divisor is not None else "note",
+                "integer division by zero ends the process with SIGFPE",
+            )
     return None
 
 
@@ -239,8 +245,12 @@ def shift(node: Node, g: Rewriter) -> Optional[str]:
     if steps is not None:
         factor = g.const(np.left_shift(np.int64(1), steps.astype(np.int64)))
     else:
-        power_of_two = g.emit("Pow", [fill_like(g, node.input(1), 2.0, "float32"), cast(g, node.input(1), "float32")],
-                              "float32", g.shape(node.input(1)))
+        power_of_two = g.emit(
+            "Pow",
+            [fill_like(g, node.input(1), 2.0, "float32"), cast(g, node.input(1), "float32")],
+            "float32",
+            g.shape(node.input(1)),
+        )
         factor = cast(g, g.onnx("Round", power_of_two), wide)
     op = "Mul" if node.attr("direction") == "LEFT" else "Div"
     cast(g, g.onnx(op, cast(g, node.input(0), wide), factor), dtype, node.out)
@@ -256,8 +266,9 @@ def rounded(node: Node, g: Rewriter) -> Optional[str]:
     rest = g.onnx("Sub", x, low)
     half = g.const(0.5, "float32")
     odd = g.onnx("Sub", low, g.onnx("Mul", g.const(2.0, "float32"), g.onnx("Floor", g.onnx("Mul", low, half))))
-    up = g.onnx("Or", g.onnx("Greater", rest, half),
-                g.onnx("And", g.onnx("Equal", rest, half), g.onnx("Greater", odd, half)))
+    up = g.onnx(
+        "Or", g.onnx("Greater", rest, half), g.onnx("And", g.onnx("Equal", rest, half), g.onnx("Greater", odd, half))
+    )
     cast(g, g.onnx("Add", low, cast(g, up, "float32")), dtype, node.out)
     return "written with Floor, half to even"
 
@@ -274,8 +285,24 @@ def not_there(node: Node, g: Rewriter) -> Optional[str]:
     raise Unrepairable("random draws cannot be reproduced")
 
 
-RULES = {"Pow": power, "Max": extreme, "Min": extreme, "Sum": total, "Mean": total, "Where": select, "Clip": clip,
-         "Mod": remainder, "Div": divide, "GreaterOrEqual": at_least, "LessOrEqual": at_least, "BitShift": shift,
-         "Round": rounded, "RandomNormal": unrepaired_random, "RandomUniform": unrepaired_random,
-         "RandomNormalLike": unrepaired_random, "Multinomial": unrepaired_random, "RandomUniformLike": not_there,
-         "Bernoulli": not_there}
+RULES = {
+    "Pow": power,
+    "Max": extreme,
+    "Min": extreme,
+    "Sum": total,
+    "Mean": total,
+    "Where": select,
+    "Clip": clip,
+    "Mod": remainder,
+    "Div": divide,
+    "GreaterOrEqual": at_least,
+    "LessOrEqual": at_least,
+    "BitShift": shift,
+    "Round": rounded,
+    "RandomNormal": unrepaired_random,
+    "RandomUniform": unrepaired_random,
+    "RandomNormalLike": unrepaired_random,
+    "Multinomial": unrepaired_random,
+    "RandomUniformLike": not_there,
+    "Bernoulli": not_there,
+}

@@ -4,13 +4,26 @@ Matches Squeeze and Unsqueeze with negative axes or axes as an input (opset 13),
 negative axis, Reshape with allowzero or to a scalar, Shape with start and end, Split by an int64 input, by
 num_outputs or unevenly, Transpose and Expand and Tile of dtypes that Caffe2 lacks, Concat of them.
 """
+
 from typing import List, Optional
 
 import numpy as np
 
 from ..rewriter import Node, Rewriter, Unrepairable
-from .building import (carrier, cast, concat, copy, expand, expand_dims, reshape, slice_axis, split, squeeze, through,
-                       transpose)
+from .building import (
+    carrier,
+    cast,
+    concat,
+    copy,
+    expand,
+    expand_dims,
+    reshape,
+    slice_axis,
+    split,
+    squeeze,
+    through,
+    transpose,
+)
 from .dtypes import found_dtype
 
 __all__ = ["RULES", "axes_of"]
@@ -116,8 +129,13 @@ def expanded(node: Node, g: Rewriter) -> Optional[str]:
     if g.value(node.input(1)) is not None:
         expand(g, node.input(0), g.known(node.out), node.out)
     else:
-        through(g, node.input(0), _WIDE, node.out, lambda v, o: g.emit(
-            "Expand", [v, node.input(1)], g.dtype(v), g.shape(node.out), o))
+        through(
+            g,
+            node.input(0),
+            _WIDE,
+            node.out,
+            lambda v, o: g.emit("Expand", [v, node.input(1)], g.dtype(v), g.shape(node.out), o),
+        )
     return "through a wider dtype"
 
 
@@ -125,9 +143,12 @@ def shape_of(node: Node, g: Rewriter) -> Optional[str]:
     """Shape-15 with start or end."""
     if not {"start", "end"} & set(node.attrs):
         return None
+    size = g.shape(node.input(0))
+    start, end, _ = slice(node.attr("start", 0), node.attr("end")).indices(len(size or [0] * 99))
+    if size is not None and (start, end) == (0, len(size)):
+        return None
     g.found("shape-range", "wrong", "Caffe2 drops start and end of Shape and gives all dimensions")
     rank = g.rank(node.input(0))
-    start, end, _ = slice(node.attr("start", 0), node.attr("end", rank)).indices(rank)
     whole = g.emit("Shape", [node.input(0)], "int64", [rank])
     slice_axis(g, whole, 0, start, max(start, end), node.out)
     return "Shape and Slice [%d:%d]" % (start, end)
@@ -189,6 +210,16 @@ def size_of(node: Node, g: Rewriter) -> Optional[str]:
     return None
 
 
-RULES = {"Squeeze": squeeze_axes, "Unsqueeze": unsqueeze_axes, "Flatten": flatten, "Reshape": reshape_to,
-         "Transpose": transposed, "Expand": expanded, "Shape": shape_of, "Split": split_sizes, "Tile": tile,
-         "Concat": concatenated, "Size": size_of}
+RULES = {
+    "Squeeze": squeeze_axes,
+    "Unsqueeze": unsqueeze_axes,
+    "Flatten": flatten,
+    "Reshape": reshape_to,
+    "Transpose": transposed,
+    "Expand": expanded,
+    "Shape": shape_of,
+    "Split": split_sizes,
+    "Tile": tile,
+    "Concat": concatenated,
+    "Size": size_of,
+}

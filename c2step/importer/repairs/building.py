@@ -3,18 +3,45 @@
 Each takes the rewriter, value names and plain numbers, and returns the name of the result; `out` names it.
 They hold for every dtype that Caffe2 can carry, going through a wider one where an operator lacks it.
 """
+
 from typing import Any, List, Optional, Sequence, Tuple
 
 import numpy as np
 
 from ..rewriter import Rewriter, Unrepairable
 
-__all__ = ["HELD", "carrier", "cast", "concat", "copy", "expand", "expand_dims", "fill", "matmul", "reduce", "reshape",
-           "slice_axis", "split", "squeeze", "take", "transpose", "wrap_indices"]
+__all__ = [
+    "HELD",
+    "carrier",
+    "cast",
+    "concat",
+    "copy",
+    "expand",
+    "expand_dims",
+    "fill",
+    "matmul",
+    "reduce",
+    "reshape",
+    "slice_axis",
+    "split",
+    "squeeze",
+    "take",
+    "transpose",
+    "wrap_indices",
+]
 
 FLOAT, INT32, BOOL, UINT8, INT8, UINT16, INT16, INT64, DOUBLE = 1, 2, 5, 6, 7, 8, 9, 10, 13
-_CODES = {"float32": FLOAT, "int32": INT32, "bool": BOOL, "uint8": UINT8, "int8": INT8, "uint16": UINT16,
-          "int16": INT16, "int64": INT64, "float64": DOUBLE}
+_CODES = {
+    "float32": FLOAT,
+    "int32": INT32,
+    "bool": BOOL,
+    "uint8": UINT8,
+    "int8": INT8,
+    "uint16": UINT16,
+    "int16": INT16,
+    "int64": INT64,
+    "float64": DOUBLE,
+}
 HELD = set(_CODES) | {"float16"}
 _WIDE = {"float32", "float64", "int32", "int64"}  # what Transpose, Expand and the Reduce operators take
 
@@ -77,8 +104,12 @@ def reshape(g: Rewriter, x: str, shape: Sequence[int], out: str = "") -> str:
 
 
 def _reshaped(old: Any, shape: Sequence[int]) -> List[Optional[int]]:
-    full: List[Optional[int]] = [(old[i] if old is not None and i < len(old) else None) if d == 0 and old is not None and old[i:i + 1] != (0,)
-                                 else d for i, d in enumerate(shape)]
+    full: List[Optional[int]] = [
+        (old[i] if old is not None and i < len(old) else None)
+        if d == 0 and old is not None and old[i : i + 1] != (0,)
+        else d
+        for i, d in enumerate(shape)
+    ]
     if -1 not in full:
         return full
     count = None if old is None or None in old else int(np.prod([d for d in old], dtype=np.int64))
@@ -133,7 +164,7 @@ def split(g: Rewriter, x: str, sizes: Sequence[int], axis: int, outs: Sequence[s
     """`x` cut into pieces of `sizes` along `axis`."""
     shape = list(g.shape(x) or [None] * g.rank(x))
     names = list(outs) or [""] * len(sizes)
-    pieces = [(g.dtype(x), shape[:axis] + [size] + shape[axis + 1:], name) for size, name in zip(sizes, names)]
+    pieces = [(g.dtype(x), shape[:axis] + [size] + shape[axis + 1 :], name) for size, name in zip(sizes, names)]
     if len(pieces) == 1:
         return [copy(g, x, names[0])]
     return g.emit_many("Split", [x], pieces, axis=axis, split=list(sizes))
@@ -159,7 +190,7 @@ def take(g: Rewriter, x: str, indices: Any, axis: int, out: str = "") -> str:
 def gather(g: Rewriter, x: str, indices: str, axis: int, out: str = "") -> str:
     """`x` at the non-negative `indices` (a blob) along one axis."""
     shape, places = g.shape(x), g.shape(indices)
-    full = None if shape is None or places is None else list(shape[:axis]) + list(places) + list(shape[axis + 1:])
+    full = None if shape is None or places is None else list(shape[:axis]) + list(places) + list(shape[axis + 1 :])
     args = {"axis": axis} if axis else {}
     return g.emit("Gather", [x, indices], g.dtype(x), full, out, **args)
 
@@ -199,13 +230,21 @@ def fill_like(g: Rewriter, x: str, value: Any, dtype: str, out: str = "") -> str
 def reduce(g: Rewriter, kind: str, x: str, axes: Sequence[int], keepdims: bool = True, out: str = "") -> str:
     """ReduceSum, ReduceMean, ReduceMax or ReduceMin over `axes` (not negative)."""
     shape = list(g.shape(x) or [None] * g.rank(x))
-    left = [1 if i in set(axes) else d for i, d in enumerate(shape)] if keepdims else [
-        d for i, d in enumerate(shape) if i not in set(axes)]
+    left = (
+        [1 if i in set(axes) else d for i, d in enumerate(shape)]
+        if keepdims
+        else [d for i, d in enumerate(shape) if i not in set(axes)]
+    )
     native = {"float32"} if kind == "ReduceMean" else _WIDE
     if not axes:
         return copy(g, x, out)
-    return through(g, x, native, out, lambda v, o: g.emit(kind, [v], g.dtype(v), left, o, axes=sorted(axes),
-                                                          keepdims=int(keepdims)))
+    return through(
+        g,
+        x,
+        native,
+        out,
+        lambda v, o: g.emit(kind, [v], g.dtype(v), left, o, axes=sorted(axes), keepdims=int(keepdims)),
+    )
 
 
 def matmul(g: Rewriter, a: str, b: str, out: str = "") -> str:

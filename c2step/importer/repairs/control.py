@@ -5,6 +5,7 @@ values.  A branch whose condition is fixed is put in the place of the If; with a
 branches are computed and the result chosen, where they agree in shape.  A Loop or Scan with a known number of rounds is
 written out round by round.
 """
+
 from typing import Any, Dict, List, Optional, Sequence
 
 import numpy as np
@@ -63,21 +64,32 @@ def _rename_captured(graph: Any, names: Dict[str, str]) -> None:
 
 def branch(node: Node, g: Rewriter) -> Optional[str]:
     """If with the branch chosen at import, or both computed."""
-    g.found("if-outputs", "wrong", "Caffe2's If leaves its results under the branches' own names: the outputs are never written")
+    g.found(
+        "if-outputs",
+        "wrong",
+        "Caffe2's If leaves its results under the branches' own names: the outputs are never written",
+    )
     condition = g.value(node.input(0))
     if condition is not None:
         chosen = node.attr("then_branch" if bool(condition.reshape(-1)[0]) else "else_branch")
         for name, out in zip(inline_graph(g, node, chosen, []), node.outputs):
             copy(g, name, out)
-        return "its condition is fixed: the %s branch in its place" % ("then" if bool(condition.reshape(-1)[0]) else "else")
+        return "its condition is fixed: the %s branch in its place" % (
+            "then" if bool(condition.reshape(-1)[0]) else "else"
+        )
     results = [inline_graph(g, node, node.attr(part), []) for part in ("then_branch", "else_branch")]
     for yes, no, out in zip(results[0], results[1], node.outputs):
         if g.known(yes) != g.known(no) or g.dtype(yes) != g.dtype(no):
-            raise Unrepairable("its branches give results of different shapes, and the condition is known at run time only")
+            raise Unrepairable(
+                "its branches give results of different shapes, and the condition is known at run time only"
+            )
         shape = [int(d) for d in broadcast_shape(g.known(yes), g.known(node.input(0)))]
         if shape != list(g.known(yes)):
-            condition_name = expand(g, g.onnx("Reshape", node.input(0), g.const([1] * len(g.known(yes)), "int64")), g.known(yes)) \
-                if len(g.known(yes)) else g.onnx("Reshape", node.input(0), g.const(np.zeros(0), "int64"))
+            condition_name = (
+                expand(g, g.onnx("Reshape", node.input(0), g.const([1] * len(g.known(yes)), "int64")), g.known(yes))
+                if len(g.known(yes))
+                else g.onnx("Reshape", node.input(0), g.const(np.zeros(0), "int64"))
+            )
         else:
             condition_name = node.input(0)
         g.onnx("Where", condition_name, yes, no, out=out)
@@ -88,8 +100,16 @@ def loop(node: Node, g: Rewriter) -> Optional[str]:
     """Loop written out, as long as each round's condition is fixed."""
     body = node.attr("body")
     effect = "fail" if _reads_outside(body) else "wrong"
-    g.found("loop", effect, "Caffe2's ONNXWhile %s" % (
-        "does not see values from outside its body" if effect == "fail" else "gives scan outputs and states otherwise than ONNX"))
+    g.found(
+        "loop",
+        effect,
+        "Caffe2's ONNXWhile %s"
+        % (
+            "does not see values from outside its body"
+            if effect == "fail"
+            else "gives scan outputs and states otherwise than ONNX"
+        ),
+    )
     limit = g.given(node.input(0)) if node.input(0) else None
     if node.input(0) and limit is None:
         raise Unrepairable("its trip count is known at run time only")
@@ -109,7 +129,7 @@ def _written_out(node: Node, g: Rewriter, body: Any, rounds: int, endless: bool)
             break
         condition = going or g.const(np.array(True))
         results = inline_graph(g, node, body, [g.const(done, "int64"), condition] + states)
-        going, states, made = results[0], results[1:1 + len(states)], results[1 + len(states):]
+        going, states, made = results[0], results[1 : 1 + len(states)], results[1 + len(states) :]
         for scan, name in zip(scans, made):
             scan.append(name)
         done += 1
@@ -117,7 +137,7 @@ def _written_out(node: Node, g: Rewriter, body: Any, rounds: int, endless: bool)
         raise Unrepairable("it does not end within %d rounds" % _ROUNDS)
     for name, out in zip(states, node.outputs):
         copy(g, name, out)
-    for scan, out in zip(scans, node.outputs[len(states):]):
+    for scan, out in zip(scans, node.outputs[len(states) :]):
         if out:
             _stack(g, scan, out, 0)
     return "written out: %d rounds" % done
@@ -134,7 +154,9 @@ def _stack(g: Rewriter, parts: Sequence[str], out: str, axis: int) -> None:
     if not parts:
         copy(g, g.const(np.zeros([d or 0 for d in (g.shape(out) or (0,))], g.dtype(out) or "float32")), out)
         return
-    concat(g, [expand_dims(g, p, [axis]) for p in parts], axis, out) if len(parts) > 1 else expand_dims(g, parts[0], [axis], out)
+    concat(g, [expand_dims(g, p, [axis]) for p in parts], axis, out) if len(parts) > 1 else expand_dims(
+        g, parts[0], [axis], out
+    )
 
 
 def _reads_outside(graph: Any) -> bool:
@@ -162,13 +184,21 @@ def scan(node: Node, g: Rewriter) -> Optional[str]:
     turned = node.attr("scan_output_directions") or [0] * made
     for name, out in zip(outputs[0], node.outputs):
         copy(g, name, out)
-    for parts, out, axis, turn in zip(outputs[1], node.outputs[len(states):], out_axes, turned):
+    for parts, out, axis, turn in zip(outputs[1], node.outputs[len(states) :], out_axes, turned):
         _stack(g, parts[::-1] if turn else parts, out, int(axis) % (g.rank(parts[0]) + 1))
     return "written out: %d rounds" % steps
 
 
-def _scan_rounds(node: Node, g: Rewriter, body: Any, states: List[str], sequences: Sequence[str], axes: Sequence[int],
-                 backward: Sequence[int], steps: int) -> Any:
+def _scan_rounds(
+    node: Node,
+    g: Rewriter,
+    body: Any,
+    states: List[str],
+    sequences: Sequence[str],
+    axes: Sequence[int],
+    backward: Sequence[int],
+    steps: int,
+) -> Any:
     if steps > _ROUNDS:
         raise Unrepairable("%d rounds are too many to be written out" % steps)
     made: List[List[str]] = [[] for _ in range(len(body.output) - len(states))]
@@ -178,8 +208,8 @@ def _scan_rounds(node: Node, g: Rewriter, body: Any, states: List[str], sequence
             at = steps - 1 - t if back else t
             parts.append(squeeze(g, slice_axis(g, name, axis, at, at + 1), [axis]))
         results = inline_graph(g, node, body, list(states) + parts)
-        states = results[:len(states)]
-        for column, name in zip(made, results[len(states):]):
+        states = results[: len(states)]
+        for column, name in zip(made, results[len(states) :]):
             column.append(name)
     return states, made
 

@@ -4,6 +4,7 @@ Matches Conv with auto_pad SAME (dropped in silence) or without kernel_shape, Co
 one or three dimensions, with dilations, output_shape or auto_pad.  A transposed convolution beyond Caffe2's own is
 written as zeros put between the elements, then Conv with the kernel turned around.
 """
+
 from typing import List, NamedTuple, Optional, Sequence
 
 import numpy as np
@@ -41,8 +42,17 @@ def convolution(node: Node, g: Rewriter) -> Optional[str]:
     elif mode == "VALID":
         pads = [0] * 2 * n
     inputs = [cast(g, name, "float32") for name in node.inputs if name]
-    y = g.emit("Conv", inputs, "float32", g.shape(node.out), kernels=kernel, strides=list(strides), pads=pads,
-               dilations=list(dilations), group=int(node.attr("group", 1)))
+    y = g.emit(
+        "Conv",
+        inputs,
+        "float32",
+        g.shape(node.out),
+        kernels=kernel,
+        strides=list(strides),
+        pads=pads,
+        dilations=list(dilations),
+        group=int(node.attr("group", 1)),
+    )
     cast(g, y, dtype, node.out)
     return "kernels=%s pads=%s" % (kernel, pads)
 
@@ -66,7 +76,7 @@ def transposed(node: Node, g: Rewriter) -> Optional[str]:
         g.found("convtranspose-rank", "fail", "Caffe2's ConvTranspose takes four dimensions only")
     if strange:
         g.found("convtranspose-dilations", "wrong", "Caffe2 drops the dilations of ConvTranspose")
-    if "output_shape" in node.attrs:
+    if "output_shape" in node.attrs and not _natural(node, g):
         g.found("convtranspose-output-shape", "wrong", "Caffe2 drops output_shape of ConvTranspose")
     if node.attr("auto_pad", "NOTSET").startswith("SAME"):
         g.found("auto-pad", "wrong", "Caffe2 drops auto_pad of ConvTranspose")
@@ -90,6 +100,22 @@ def transposed(node: Node, g: Rewriter) -> Optional[str]:
         y = _by_conv(g, inputs, t)
     cast(g, y, dtype, node.out)
     return "pads=%s, output_padding=%s" % (t.begin + t.end, t.extra)
+
+
+def _natural(node: Node, g: Rewriter) -> bool:
+    """Whether output_shape is what comes out without it."""
+    shape = g.shape(node.input(0))
+    kernel, wanted = node.attr("kernel_shape"), node.attr("output_shape")
+    if shape is None or None in shape or not kernel:
+        return False
+    n = len(kernel)
+    strides, pads = node.attr("strides") or [1] * n, node.attr("pads") or [0] * 2 * n
+    dilations, extra = node.attr("dilations") or [1] * n, node.attr("output_padding") or [0] * n
+    sizes = [(d or 0) for d in shape[2:]]
+    return list(wanted[-n:]) == [
+        strides[i] * (sizes[i] - 1) + extra[i] + (kernel[i] - 1) * dilations[i] + 1 - pads[i] - pads[i + n]
+        for i in range(n)
+    ]
 
 
 def _geometry(node: Node, g: Rewriter) -> _Transposed:
@@ -118,7 +144,9 @@ def _geometry(node: Node, g: Rewriter) -> _Transposed:
 
 
 def _widened(t: _Transposed) -> _Transposed:
-    return _Transposed([1] + t.kernel, [1] + t.strides, [1] + t.dilations, [0] + t.begin, [0] + t.end, [0] + t.extra, t.group)
+    return _Transposed(
+        [1] + t.kernel, [1] + t.strides, [1] + t.dilations, [0] + t.begin, [0] + t.end, [0] + t.extra, t.group
+    )
 
 
 def _native(g: Rewriter, inputs: Sequence[str], t: _Transposed, shape, rank: int = 0) -> str:  # type: ignore[no-untyped-def]
@@ -147,8 +175,17 @@ def _by_conv(g: Rewriter, inputs: Sequence[str], t: _Transposed) -> str:
     shape[1] = g.known(weights)[0]
     for i in range(n):
         shape[i + 2] += pads[i] + pads[i + n] - (t.kernel[i] - 1) * t.dilations[i]
-    return g.emit("Conv", [x, weights] + list(inputs[2:]), "float32", shape, kernels=t.kernel, strides=[1] * n,
-                  pads=pads, dilations=t.dilations, group=t.group)
+    return g.emit(
+        "Conv",
+        [x, weights] + list(inputs[2:]),
+        "float32",
+        shape,
+        kernels=t.kernel,
+        strides=[1] * n,
+        pads=pads,
+        dilations=t.dilations,
+        group=t.group,
+    )
 
 
 def _spread(g: Rewriter, x: str, axis: int, stride: int) -> str:
@@ -157,10 +194,10 @@ def _spread(g: Rewriter, x: str, axis: int, stride: int) -> str:
         return x
     shape = list(g.known(x))
     size = shape[axis]
-    tall = reshape(g, x, shape[:axis + 1] + [1] + shape[axis + 1:])
-    zeros = fill(g, shape[:axis + 1] + [stride - 1] + shape[axis + 1:], 0.0, "float32")
+    tall = reshape(g, x, shape[: axis + 1] + [1] + shape[axis + 1 :])
+    zeros = fill(g, shape[: axis + 1] + [stride - 1] + shape[axis + 1 :], 0.0, "float32")
     both = concat(g, [tall, zeros], axis + 1)
-    flat = reshape(g, both, shape[:axis] + [size * stride] + shape[axis + 1:])
+    flat = reshape(g, both, shape[:axis] + [size * stride] + shape[axis + 1 :])
     return slice_axis(g, flat, axis, 0, (size - 1) * stride + 1)
 
 
@@ -172,7 +209,9 @@ def _turned(g: Rewriter, weights: str, group: int) -> str:
     parts = [group, shape[0] // group, shape[1]]
     if value is not None:
         turned = value.reshape(parts + list(spatial)).swapaxes(1, 2).reshape((-1, shape[0] // group) + tuple(spatial))
-        return g.const(np.ascontiguousarray(turned[(slice(None), slice(None)) + (slice(None, None, -1),) * len(spatial)]))
+        return g.const(
+            np.ascontiguousarray(turned[(slice(None), slice(None)) + (slice(None, None, -1),) * len(spatial)])
+        )
     w = reshape(g, weights, parts + list(spatial))
     w = transpose(g, w, [0, 2, 1] + list(range(3, 3 + len(spatial))))
     w = reshape(g, w, [group * shape[1], shape[0] // group] + list(spatial))
@@ -207,10 +246,13 @@ def columns(node: Node, g: Rewriter) -> Optional[str]:
     return "a product with a fixed matrix"
 
 
-def _fold_matrix(image: Sequence[int], block: Sequence[int], strides: Sequence[int], dilations: Sequence[int],
-                 pads: Sequence[int]) -> np.ndarray:
+def _fold_matrix(
+    image: Sequence[int], block: Sequence[int], strides: Sequence[int], dilations: Sequence[int], pads: Sequence[int]
+) -> np.ndarray:
     n = len(image)
-    counts = [(image[i] + pads[i] + pads[i + n] - dilations[i] * (block[i] - 1) - 1) // strides[i] + 1 for i in range(n)]
+    counts = [
+        (image[i] + pads[i] + pads[i + n] - dilations[i] * (block[i] - 1) - 1) // strides[i] + 1 for i in range(n)
+    ]
     matrix = np.zeros((int(np.prod(block)) * int(np.prod(counts)), int(np.prod(image))), np.float32)
     row = 0
     for offset in np.ndindex(*block):

@@ -6,6 +6,7 @@ mismatch.  Rewrites them as cast, operator, cast back; float64 is computed in fl
 Also Cast from and to float16 (HalfToFloat, FloatToHalf), CastLike, and IsNaN, whose result Caffe2 gives as
 uint8 where ONNX means bool.
 """
+
 from typing import Dict, FrozenSet, Optional
 
 import numpy as np
@@ -13,7 +14,7 @@ import onnx
 
 from ..rewriter import Node, Rewriter, Unrepairable
 from ..values import dtype_name
-from .building import HELD, carrier, cast, copy
+from .building import HELD, broadcast_shape, carrier, cast, copy
 
 __all__ = ["NATIVE", "RULES"]
 
@@ -23,8 +24,33 @@ _NUMBERS = frozenset({"float32", "float64", "int32", "int64"})
 _COMPARED = _NUMBERS | _B
 
 NATIVE: Dict[str, FrozenSet[str]] = dict.fromkeys(
-    ["Acos", "Asin", "Atan", "Ceil", "Cos", "Cosh", "Elu", "Erf", "Exp", "Floor", "HardSigmoid", "LeakyRelu",
-     "Log", "Selu", "Sigmoid", "Sin", "Sinh", "Softsign", "Sqrt", "Tan", "Tanh", "ThresholdedRelu", "Reciprocal"], _F)
+    [
+        "Acos",
+        "Asin",
+        "Atan",
+        "Ceil",
+        "Cos",
+        "Cosh",
+        "Elu",
+        "Erf",
+        "Exp",
+        "Floor",
+        "HardSigmoid",
+        "LeakyRelu",
+        "Log",
+        "Selu",
+        "Sigmoid",
+        "Sin",
+        "Sinh",
+        "Softsign",
+        "Sqrt",
+        "Tan",
+        "Tanh",
+        "ThresholdedRelu",
+        "Reciprocal",
+    ],
+    _F,
+)
 NATIVE.update(dict.fromkeys(["Neg", "Sign", "Add", "Sub", "Mul"], _NUMBERS))
 NATIVE.update(dict.fromkeys(["Equal", "Less", "Greater"], _COMPARED))
 NATIVE.update(dict.fromkeys(["And", "Or", "Xor", "Not"], _B))
@@ -172,7 +198,8 @@ def bitwise(node: Node, g: Rewriter) -> Optional[str]:
     if dtype not in ("int32", "int64", "bool", ""):
         found_dtype(node, g, dtype)
         wide = carrier(dtype, {"int32", "int64"})
-        y = g.onnx(node.op, *[cast(g, x, wide) for x in node.inputs])
+        parts = [cast(g, x, wide) for x in node.inputs]
+        y = g.emit(node.op, parts, wide, broadcast_shape(*[g.known(x) for x in parts]))
         cast(g, y, dtype, node.out)
         return "computed in %s" % wide
     return None
@@ -192,13 +219,20 @@ def held(node: Node, g: Rewriter) -> Optional[str]:
     """Constant: Caffe2's fills widen narrow types and round float64."""
     tensor = node.attr("value")
     if not isinstance(tensor, onnx.TensorProto):
-        g.found("constant-form", "die", "Caffe2's backend ends in SIGSEGV at a Constant without `value`")
-        g.values.set_constant(node.out, g.need(node.out, "the constant"))
-        return "written as `value`"
+        g.found(
+            "constant-form",
+            "note",
+            "Caffe2's own backend ends in SIGSEGV at a Constant without `value`; it is given one",
+        )
+        copy(g, g.const(g.need(node.out, "the constant")), node.out)
+        return "fed like a weight"
     name = dtype_name(tensor.data_type)
     if name in ("float32", "int32", "int64", "bool", "string"):
         return None
     if name == "float64":
+        value = g.value(node.out)
+        if value is not None and (value.astype(np.float32) == value).all():
+            return None
         g.found("constant-rounded", "wrong", "Caffe2 fills a float64 constant through float32")
     elif name in ("int8", "uint8", "int16", "uint16"):
         g.found("constant-widened", "wrong", "Caffe2 fills a constant of %s as int32" % name)
@@ -214,6 +248,20 @@ def held(node: Node, g: Rewriter) -> Optional[str]:
 
 
 RULES = dict.fromkeys(NATIVE, elementwise)
-RULES.update({"Abs": absolute, "Relu": relu, "Cast": convert, "CastLike": convert_like, "IsNaN": is_nan, "IsInf": is_inf,
-              "Sign": sign, "Identity": identity, "BitwiseAnd": bitwise, "BitwiseOr": bitwise, "BitwiseXor": bitwise,
-              "BitwiseNot": bitwise_not, "Constant": held})
+RULES.update(
+    {
+        "Abs": absolute,
+        "Relu": relu,
+        "Cast": convert,
+        "CastLike": convert_like,
+        "IsNaN": is_nan,
+        "IsInf": is_inf,
+        "Sign": sign,
+        "Identity": identity,
+        "BitwiseAnd": bitwise,
+        "BitwiseOr": bitwise,
+        "BitwiseXor": bitwise,
+        "BitwiseNot": bitwise_not,
+        "Constant": held,
+    }
+)

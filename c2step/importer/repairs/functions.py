@@ -4,6 +4,7 @@ Matches operators that Caffe2's backend does not know.  ONNX defines many of the
 body is put in their place, names made unique, and goes through the rules.  Model-local functions are inlined likewise.
 A node of a private domain is otherwise taken by Caffe2 for the standard operator of that name, in silence.
 """
+
 from typing import Any, Dict, List, Optional
 
 import onnx
@@ -12,13 +13,15 @@ from ..rewriter import CAFFE2, Node, Rewriter, Unrepairable
 
 __all__ = ["known_to_caffe2", "private", "unknown"]
 
-_BY_NAME = frozenset("""Abs Acos Add And ArgMax ArgMin Asin Atan AveragePool BitwiseAnd BitwiseOr BitwiseXor Cast Ceil Clip
+_BY_NAME = frozenset(
+    """Abs Acos Add And ArgMax ArgMin Asin Atan AveragePool BitwiseAnd BitwiseOr BitwiseXor Cast Ceil Clip
 Col2Im Concat Conv ConvTranspose Cos Cosh DeformConv Div Dropout Elu Erf Exp Expand Flatten Floor Gather Gelu HardSigmoid If
 IsNaN LRN LeakyRelu Log LpPool MatMul Max MaxPool Mean Min Mish Mod Mul Not OneHot Or PRelu Pow Range Reciprocal ReduceL1
 ReduceL2 ReduceMax ReduceMean ReduceMin ReduceSum Relu Reshape Scatter Selu Shape Sigmoid Sign Sin Sinh Size Slice Softmax
 Softplus Softsign Split Sqrt Squeeze Sub Sum Tan Tanh ThresholdedRelu Tile TopK Transpose Unique Where Xor
 BatchNormalization Constant ConstantOfShape Gemm GlobalAveragePool GlobalMaxPool LogSoftmax Multinomial NonZero Pad RandomNormal
-RandomNormalLike Upsample Neg InstanceNormalization Identity Equal Less Greater Unsqueeze Loop RandomUniform LSTM GRU RNN""".split())
+RandomNormalLike Upsample Neg InstanceNormalization Identity Equal Less Greater Unsqueeze Loop RandomUniform LSTM GRU RNN""".split()
+)
 
 
 def known_to_caffe2(op: str) -> bool:
@@ -26,8 +29,14 @@ def known_to_caffe2(op: str) -> bool:
     return op in _BY_NAME
 
 
+_OTHER_FORM = {"Unique": "Caffe2's Unique takes int32 and int64 only and gives other outputs"}
+
+
 def unknown(node: Node, g: Rewriter) -> Optional[str]:
     """An operator without a rule: nothing to say where the backend has it, else its function body."""
+    if node.op in _OTHER_FORM:
+        g.found("other-form", "fail", _OTHER_FORM[node.op])
+        raise Unrepairable("no Caffe2 operators compute it")
     if known_to_caffe2(node.op):
         return None
     g.found("no-operator", "refuse", "Caffe2 has no %s" % node.op)
@@ -58,7 +67,9 @@ def _body_at(schema: Any, node: Node, g: Rewriter, version: int) -> bytes:
     try:
         if schema.has_context_dependent_function:
             types = [g.values.type_bytes(name) for name in node.inputs]
-            return bytes(schema.get_context_dependent_function_with_opset_version(version, node.proto.SerializeToString(), types))
+            return bytes(
+                schema.get_context_dependent_function_with_opset_version(version, node.proto.SerializeToString(), types)
+            )
         if schema.has_function:
             return bytes(schema.get_function_with_opset_version(version))
     except Exception:  # no body for this version
@@ -114,7 +125,11 @@ def private(node: Node, g: Rewriter) -> Optional[str]:
         return None
     function = g.functions.get((node.domain, node.op))
     if known_to_caffe2(node.op):
-        g.found("private-domain", "wrong", "Caffe2 takes %s::%s for the standard operator %s" % (node.domain, node.op, node.op))
+        g.found(
+            "private-domain",
+            "wrong",
+            "Caffe2 takes %s::%s for the standard operator %s" % (node.domain, node.op, node.op),
+        )
     else:
         g.found("private-domain", "refuse", "Caffe2 has no %s::%s" % (node.domain, node.op))
     if function is None:

@@ -5,13 +5,28 @@ with inputs, Gather with negative indices or beyond axis 1, GatherElements, Gath
 axis (Caffe2's is 1, ONNX's 0), ScatterElements, ScatterND, Compress, NonZero, OneHot, Trilu, EyeLike, Range,
 CumSum, ReverseSequence, DepthToSpace, SpaceToDepth.  Indices are made non-negative, fixed ones at import.
 """
+
 from typing import Any, List, Optional, Tuple
 
 import numpy as np
 
 from ..rewriter import Node, Rewriter, Unrepairable
-from .building import (HELD, carrier, cast, concat, copy, expand_dims, fill, gather, reshape, slice_axis, take, through, transpose,
-                       wrap_indices)
+from .building import (
+    HELD,
+    carrier,
+    cast,
+    concat,
+    copy,
+    expand_dims,
+    fill,
+    gather,
+    reshape,
+    slice_axis,
+    take,
+    through,
+    transpose,
+    wrap_indices,
+)
 from .dtypes import found_dtype
 
 __all__ = ["RULES"]
@@ -20,6 +35,7 @@ _INT_MAX = (1 << 31) - 2
 
 
 # --- Slice ---------------------------------------------------------------------------------------
+
 
 def _slice_plan(node: Node, g: Rewriter) -> List[Tuple[int, int, int, int]]:
     rank = g.rank(node.input(0))
@@ -100,6 +116,7 @@ def _open_slice(g: Rewriter, x: str, axis: int, start: int, end: int) -> str:
 
 # --- Pad -----------------------------------------------------------------------------------------
 
+
 def pad(node: Node, g: Rewriter) -> Optional[str]:
     """PadImage where it fits, else Concat with fills, or Gather for the modes that repeat the image."""
     mode = node.attr("mode", "constant")
@@ -112,9 +129,15 @@ def pad(node: Node, g: Rewriter) -> Optional[str]:
         g.found("pad-form", "refuse", "Caffe2 pads height and width of NCHW only, not negatively")
     elif dtype not in ("", "float32"):
         found_dtype(node, g, dtype)
-    elif mode == "reflect" and rank and None not in rank and any(
-            p >= d for p, d in zip(pads[2:4] + pads[6:8], list(rank[2:4]) * 2)):
-        g.found("pad-reflect-far", "wrong", "Caffe2's PadImage reads past the image when it reflects more than its size")
+    elif (
+        mode == "reflect"
+        and rank
+        and None not in rank
+        and any(p >= d for p, d in zip(pads[2:4] + pads[6:8], list(rank[2:4]) * 2))
+    ):
+        g.found(
+            "pad-reflect-far", "wrong", "Caffe2's PadImage reads past the image when it reflects more than its size"
+        )
         raise Unrepairable("such a reflection is not defined")
     else:
         return None
@@ -124,8 +147,7 @@ def pad(node: Node, g: Rewriter) -> Optional[str]:
     value = _pad_value(node, g)
     x = node.input(0)
     if dtype == "float32" and _image_pads(pads) and g.rank(x) == 4 and mode != "wrap" and _near(g, x, pads, mode):
-        g.emit("PadImage", [x], dtype, g.shape(node.out), node.out, mode=mode, value=value,
-               pads=pads[2:4] + pads[6:8])
+        g.emit("PadImage", [x], dtype, g.shape(node.out), node.out, mode=mode, value=value, pads=pads[2:4] + pads[6:8])
         return "PadImage with pads as an argument"
     for axis in range(g.rank(x)):
         x = _pad_axis(g, x, axis, pads[axis], pads[axis + len(pads) // 2], mode, value)
@@ -177,12 +199,13 @@ def _pad_axis(g: Rewriter, x: str, axis: int, before: int, after: int, mode: str
     parts = [x]
     for count, place in ((before, 0), (after, 1)):
         if count:
-            part = fill(g, shape[:axis] + [count] + shape[axis + 1:], value, dtype)
+            part = fill(g, shape[:axis] + [count] + shape[axis + 1 :], value, dtype)
             parts.insert(len(parts) if place else 0, part)
     return concat(g, parts, axis)
 
 
 # --- Gather --------------------------------------------------------------------------------------
+
 
 def gather_axis(node: Node, g: Rewriter) -> Optional[str]:
     """Gather along any axis, negative indices counted from the end."""
@@ -217,7 +240,7 @@ def _flat_indices(g: Rewriter, indices: str, axis: int, shape: Tuple[int, ...]) 
     """Positions in the flat data for elements picked along `axis` at `indices` (GatherElements' rule)."""
     picked = g.known(indices)
     grids = np.indices(picked, dtype=np.int64) if picked else np.zeros((0,), np.int64)
-    strides = [int(np.prod(shape[i + 1:], dtype=np.int64)) for i in range(len(shape))]
+    strides = [int(np.prod(shape[i + 1 :], dtype=np.int64)) for i in range(len(shape))]
     base = np.zeros(picked, np.int64)
     for i in range(len(shape)):
         if i != axis:
@@ -244,12 +267,14 @@ def _nd_places(g: Rewriter, indices: str, shape: Tuple[int, ...], batch: int) ->
     for i in range(depth):
         column = reshape(g, slice_axis(g, cast(g, indices, "int64"), len(where) - 1, i, i + 1), list(where[:-1]))
         column = wrap_indices(g, column, shape[batch + i])
-        stride = int(np.prod(shape[batch + i + 1:batch + depth], dtype=np.int64))
+        stride = int(np.prod(shape[batch + i + 1 : batch + depth], dtype=np.int64))
         term = g.onnx("Mul", column, g.const(stride, "int64"))
         places = g.onnx("Add", places, term) if places else term
     if batch:
-        rows = np.arange(int(np.prod(shape[:batch], dtype=np.int64))).reshape(list(shape[:batch]) + [1] * (len(where) - 1 - batch))
-        size = int(np.prod(shape[batch:batch + depth], dtype=np.int64))
+        rows = np.arange(int(np.prod(shape[:batch], dtype=np.int64))).reshape(
+            list(shape[:batch]) + [1] * (len(where) - 1 - batch)
+        )
+        size = int(np.prod(shape[batch : batch + depth], dtype=np.int64))
         places = g.onnx("Add", places, g.const(rows * size, "int64"))
     return places, depth
 
@@ -259,8 +284,8 @@ def gather_nd(node: Node, g: Rewriter) -> Optional[str]:
     g.found("no-operator", "refuse", "Caffe2 has no GatherND")
     shape, batch = g.known(node.input(0)), int(node.attr("batch_dims", 0))
     places, depth = _nd_places(g, node.input(1), shape, batch)
-    rest = list(shape[batch + depth:])
-    rows = reshape(g, node.input(0), [int(np.prod(shape[:batch + depth], dtype=np.int64))] + rest)
+    rest = list(shape[batch + depth :])
+    rows = reshape(g, node.input(0), [int(np.prod(shape[: batch + depth], dtype=np.int64))] + rest)
     gather(g, rows, places, 0, node.out)
     return "written as Gather of numbered rows"
 
@@ -277,9 +302,9 @@ def scatter_elements(node: Node, g: Rewriter) -> Optional[str]:
         return None
     shape = g.known(node.input(0))
     axis %= max(1, len(shape))
-    indices = wrap_indices(g, cast(g, node.input(1), "int64"), shape[axis])
     if reduction != "none":
-        return _scatter_reduced(node, g, indices, axis, reduction)
+        return _scatter_reduced(node, g, axis, reduction)
+    indices = wrap_indices(g, cast(g, node.input(1), "int64"), shape[axis])
     return _scatter_flat(node, g, indices, axis, shape)
 
 
@@ -295,10 +320,11 @@ def _scatter_flat(node: Node, g: Rewriter, indices: str, axis: int, shape: Tuple
     return "written as ScatterAssign on the flat data, axis %d" % axis
 
 
-def _scatter_reduced(node: Node, g: Rewriter, indices: str, axis: int, reduction: str) -> str:
+def _scatter_reduced(node: Node, g: Rewriter, axis: int, reduction: str) -> str:
     """Fixed indices: one ScatterAssign round for each repetition of a place, with the reduction in between."""
-    places = g.need(indices, "the indices of a reducing scatter")
-    shape, dtype = g.known(node.input(0)), g.dtype(node.input(0))
+    places = g.need(node.input(1), "the indices of a reducing scatter")
+    shape = g.known(node.input(0))
+    places = np.where(places < 0, places + shape[axis], places)
     grids = np.indices(places.shape)
     full = [grids[i] if i != axis else places for i in range(len(shape))]
     flat = np.ravel_multi_index(full, shape).reshape(-1)
@@ -335,7 +361,8 @@ def scatter_nd(node: Node, g: Rewriter) -> Optional[str]:
     updates = reshape(g, cast(g, node.input(2), wide), [-1] + rest)
     reduction = node.attr("reduction", "none")
     if reduction != "none":
-        fixed = g.need(places, "the indices of a reducing scatter").reshape(-1)
+        tuples = g.need(node.input(1), "the indices of a reducing scatter").reshape(-1, depth)
+        fixed = np.ravel_multi_index(tuple((tuples % np.array(shape[:depth])).T), shape[:depth])
         data = _rounds(g, rows, fixed, updates, reduction)
     else:
         data = copy(g, rows)
@@ -372,9 +399,18 @@ def one_hot(node: Node, g: Rewriter) -> Optional[str]:
     depth = int(g.need(node.input(1), "depth").reshape(-1)[0])
     rank = g.rank(node.input(0))
     axis = int(node.attr("axis", -1)) % (rank + 1)
-    indices = g.emit("Mod", [cast(g, node.input(0), "int64")], "int64", g.shape(node.input(0)), divisor=depth,
-                     sign_follow_divisor=1) if g.dtype(node.input(0)).startswith(("int", "uint")) else cast(
-                         g, node.input(0), "int64")
+    indices = (
+        g.emit(
+            "Mod",
+            [cast(g, node.input(0), "int64")],
+            "int64",
+            g.shape(node.input(0)),
+            divisor=depth,
+            sign_follow_divisor=1,
+        )
+        if g.dtype(node.input(0)).startswith(("int", "uint"))
+        else cast(g, node.input(0), "int64")
+    )
     places = np.arange(depth).reshape([-1] + [1] * (rank - axis))
     hit = g.onnx("Equal", expand_dims(g, indices, [axis]), g.const(places, "int64"))
     values, dtype = node.input(2), g.dtype(node.input(2))
@@ -413,8 +449,10 @@ def eye_like(node: Node, g: Rewriter) -> Optional[str]:
 
 def arange(node: Node, g: Rewriter) -> Optional[str]:
     """Range: Caffe2's gives one value too few where the step does not divide the way."""
-    g.found("range-count", "wrong", "Caffe2's Range drops the last value where the step does not divide the way, "
-            "and counts wrongly downward")
+    step = g.value(node.input(2))
+    if step is not None and (step > 0).all():
+        return None
+    g.found("range-count", "wrong", "Caffe2's Range drops the last value where it counts downward")
     first, last, step = (g.need(n, "a limit of Range") for n in node.inputs)
     dtype = g.dtype(node.input(0))
     values = np.arange(first.reshape(-1)[0], last.reshape(-1)[0], step.reshape(-1)[0]).astype(dtype)
@@ -434,8 +472,11 @@ def cumulative(node: Node, g: Rewriter) -> Optional[str]:
     order = [i for i in range(len(shape)) if i != axis] + [axis]
     x = transpose(g, cast(g, node.input(0), "float32"), order)
     flat = reshape(g, x, [-1, size])
-    y = reshape(g, g.emit("BatchMatMul", [flat, g.const(ones)], "float32", g.shape(flat), broadcast=1),
-                [shape[i] for i in order])
+    y = reshape(
+        g,
+        g.emit("BatchMatMul", [flat, g.const(ones)], "float32", g.shape(flat), broadcast=1),
+        [shape[i] for i in order],
+    )
     cast(g, transpose(g, y, [order.index(i) for i in range(len(order))]), dtype, node.out)
     return "a product with a triangle of ones, in float32"
 
@@ -461,8 +502,11 @@ def _reverse_packed(node: Node, g: Rewriter, time: int, batch: int) -> str:
     x, shape, dtype = node.input(0), g.known(node.input(0)), g.dtype(node.input(0))
     rest = [i for i in range(len(shape)) if i not in (time, batch)]
     order = [time, batch] + rest
-    packed = reshape(g, transpose(g, cast(g, x, carrier(dtype, {"float32", "int32", "int64"})), order),
-                     [shape[time], shape[batch], -1])
+    packed = reshape(
+        g,
+        transpose(g, cast(g, x, carrier(dtype, {"float32", "int32", "int64"})), order),
+        [shape[time], shape[batch], -1],
+    )
     done = g.emit("ReversePackedSegs", [packed, cast(g, node.input(1), "int32")], g.dtype(packed), g.shape(packed))
     back = transpose(g, reshape(g, done, [shape[i] for i in order]), [order.index(i) for i in range(len(shape))])
     cast(g, back, dtype, node.out)
@@ -521,8 +565,24 @@ def non_zero(node: Node, g: Rewriter) -> Optional[str]:
     return None
 
 
-RULES = {"Slice": slice_all, "Pad": pad, "Gather": gather_axis, "GatherElements": gather_elements,
-         "GatherND": gather_nd, "Scatter": scatter_elements, "ScatterElements": scatter_elements,
-         "ScatterND": scatter_nd, "Compress": compress, "OneHot": one_hot, "Trilu": triangle, "EyeLike": eye_like,
-         "Range": arange, "CumSum": cumulative, "ReverseSequence": reverse_sequence, "DepthToSpace": depth_to_space,
-         "SpaceToDepth": space_to_depth, "TopK": top_k, "NonZero": non_zero}
+RULES = {
+    "Slice": slice_all,
+    "Pad": pad,
+    "Gather": gather_axis,
+    "GatherElements": gather_elements,
+    "GatherND": gather_nd,
+    "Scatter": scatter_elements,
+    "ScatterElements": scatter_elements,
+    "ScatterND": scatter_nd,
+    "Compress": compress,
+    "OneHot": one_hot,
+    "Trilu": triangle,
+    "EyeLike": eye_like,
+    "Range": arange,
+    "CumSum": cumulative,
+    "ReverseSequence": reverse_sequence,
+    "DepthToSpace": depth_to_space,
+    "SpaceToDepth": space_to_depth,
+    "TopK": top_k,
+    "NonZero": non_zero,
+}

@@ -3,6 +3,7 @@
 Caffe2 has neither in ONNX's form.  The probability of the label is picked by comparing labels with class numbers,
 which needs no gather and leaves out ignore_index by itself.
 """
+
 from typing import Optional
 
 import numpy as np

@@ -3,6 +3,7 @@
 Matches BatchNormalization-14 and -15 (their training_mode attribute), BatchNormalization in training,
 LayerNormalization, GroupNormalization, MeanVarianceNormalization, InstanceNormalization of other dtypes.
 """
+
 from typing import List, Optional
 
 import numpy as np
@@ -70,8 +71,11 @@ def _trained(node: Node, g: Rewriter) -> str:
     keep = float(node.attr("momentum", 0.9))
     for position, (old, new) in enumerate(((old_mean, mean), (old_var, var)), 1):
         if node.output(position):
-            mixed = g.onnx("Add", g.onnx("Mul", old, g.const(keep, "float32")),
-                           g.onnx("Mul", reshape(g, new, [-1]), g.const(1 - keep, "float32")))
+            mixed = g.onnx(
+                "Add",
+                g.onnx("Mul", old, g.const(keep, "float32")),
+                g.onnx("Mul", reshape(g, new, [-1]), g.const(1 - keep, "float32")),
+            )
             cast(g, mixed, g.dtype(node.input(3)), node.output(position))
     return "the batch's own statistics, written out"
 
@@ -170,12 +174,21 @@ def local_response(node: Node, g: Rewriter) -> Optional[str]:
     gap = places[None, :] - places[:, None]
     near = ((gap >= -before) & (gap <= after)).astype(np.float32)
     total = along(g, g.emit("Sqr", [x], "float32", shape), near, 1)
-    inner = g.onnx("Add", g.onnx("Mul", total, g.const(float(node.attr("alpha", 1e-4)) / size, "float32")),
-                   g.const(float(node.attr("bias", 1.0)), "float32"))
+    inner = g.onnx(
+        "Add",
+        g.onnx("Mul", total, g.const(float(node.attr("alpha", 1e-4)) / size, "float32")),
+        g.const(float(node.attr("bias", 1.0)), "float32"),
+    )
     power = g.emit("Pow", [inner], "float32", shape, exponent=float(node.attr("beta", 0.75)))
     cast(g, g.onnx("Div", x, power), dtype, node.out)
     return "written out with a sum over neighbouring channels"
 
 
-RULES = {"BatchNormalization": batch_norm, "LayerNormalization": layer_norm, "GroupNormalization": group_norm,
-         "MeanVarianceNormalization": mean_variance, "InstanceNormalization": instance_norm, "LRN": local_response}
+RULES = {
+    "BatchNormalization": batch_norm,
+    "LayerNormalization": layer_norm,
+    "GroupNormalization": group_norm,
+    "MeanVarianceNormalization": mean_variance,
+    "InstanceNormalization": instance_norm,
+    "LRN": local_response,
+}

@@ -4,6 +4,7 @@ Matches ceil_mode and auto_pad (both dropped in silence), count_include_pad beyo
 indices of MaxPool, LpPool, dtypes.  Explicit pads give the same windows: Caffe2 leaves padding out of a maximum
 and, without count_include_pad, out of an average, so a ceil_mode window may hang over by extra end padding.
 """
+
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
@@ -120,8 +121,9 @@ def _shifted_maximum(g: Rewriter, x: str, window: Window) -> str:
         best = ""
         for j in range(k):
             places = np.arange(count) * stride + j * dilation - begin
-            view = take(g, _with_floor(g, x, axis, size, places), np.where(
-                (places < 0) | (places >= size), size, places), axis)
+            view = take(
+                g, _with_floor(g, x, axis, size, places), np.where((places < 0) | (places >= size), size, places), axis
+            )
             best = g.onnx("Max", best, view) if best else view
         x = best
     return x
@@ -186,13 +188,11 @@ def average_pool(node: Node, g: Rewriter) -> Optional[str]:
     if include and any(pads) and len(pads) != 4:
         g.found("pool-include-pad", "refuse", "Caffe2's backend counts padding in two dimensions only")
         found = True
-    elif include and node.attr("ceil_mode", 0) and not found:
-        found = False
     if not found:
         return None
     window, dtype = window_of(node, g, kernel), g.dtype(node.input(0))
     x = cast(g, node.input(0), "float32")
-    if any(d != 1 for d in window.dilations) or (include and any(window.over)):
+    if any(d != 1 for d in window.dilations):
         y = _shifted_average(g, x, window, include)
     else:
         args = window.caffe2()
@@ -224,7 +224,7 @@ def _sum_matrix(size: int, kernel: int, window: Window, i: int, include: bool) -
         places = row * stride - begin + dilation * np.arange(kernel)
         inside = places[(places >= 0) & (places < size)]
         matrix[row, inside] = 1
-        counts[row] = np.sum((places >= -begin) & (places < size + end)) if include else len(inside)
+        counts[row] = kernel if include else len(inside)
     return matrix, counts
 
 
@@ -238,7 +238,9 @@ def along(g: Rewriter, x: str, matrix: np.ndarray, axis: int, out: str = "") -> 
     if axis == rank - 2:
         return matmul(g, g.const(matrix, "float32"), x, out)
     if rank == 1:
-        return reshape(g, matmul(g, reshape(g, x, [1, -1]), g.const(np.ascontiguousarray(matrix.T), "float32")), [len(matrix)], out)
+        return reshape(
+            g, matmul(g, reshape(g, x, [1, -1]), g.const(np.ascontiguousarray(matrix.T), "float32")), [len(matrix)], out
+        )
     order = [i for i in range(rank) if i != axis] + [axis]
     y = matmul(g, transpose(g, x, order), g.const(np.ascontiguousarray(matrix.T), "float32"))
     return transpose(g, y, [order.index(i) for i in range(rank)], out)
@@ -307,10 +309,19 @@ def max_unpool(node: Node, g: Rewriter) -> Optional[str]:
     return "written as ScatterAssign"
 
 
-def _moved_indices(g: Rewriter, indices: str, shape: Sequence[int], natural: Sequence[int], wanted: Sequence[int]) -> str:
+def _moved_indices(
+    g: Rewriter, indices: str, shape: Sequence[int], natural: Sequence[int], wanted: Sequence[int]
+) -> str:
     places = g.need(indices, "the indices, where output_shape differs")
     return g.const(np.ravel_multi_index(np.unravel_index(places.reshape(-1), natural), wanted), "int64")
 
 
-RULES = {"MaxPool": max_pool, "AveragePool": average_pool, "LpPool": lp_pool, "GlobalAveragePool": global_pool,
-         "GlobalMaxPool": global_pool, "GlobalLpPool": global_lp_pool, "MaxUnpool": max_unpool}
+RULES = {
+    "MaxPool": max_pool,
+    "AveragePool": average_pool,
+    "LpPool": lp_pool,
+    "GlobalAveragePool": global_pool,
+    "GlobalMaxPool": global_pool,
+    "GlobalLpPool": global_lp_pool,
+    "MaxUnpool": max_unpool,
+}

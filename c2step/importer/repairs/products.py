@@ -3,13 +3,14 @@
 Matches Gemm without C (refused), MatMul of two vectors (a vector of one where ONNX has a scalar), dtypes, Einsum over
 letters, Det of small matrices, and the quantized operators, computed in float32: whole numbers below 2**24 are exact.
 """
+
 from typing import Dict, List, Optional, Sequence
 
 import numpy as np
 
 from ..rewriter import Node, Rewriter, Unrepairable
 from ..values import dtype_name
-from .building import (cast, expand_dims, matmul, reduce, reshape, slice_axis, squeeze, take, transpose)
+from .building import cast, expand_dims, matmul, reduce, reshape, slice_axis, squeeze, take, transpose
 from .dtypes import exactness, found_dtype
 
 __all__ = ["RULES"]
@@ -45,7 +46,9 @@ def gemm(node: Node, g: Rewriter) -> Optional[str]:
         return None
     a, b = (cast(g, name, "float32") for name in node.inputs[:2])
     shape = g.shape(node.out)
-    y = g.emit("MatMul", [a, b], "float32", shape, trans_a=int(node.attr("transA", 0)), trans_b=int(node.attr("transB", 0)))
+    y = g.emit(
+        "MatMul", [a, b], "float32", shape, trans_a=int(node.attr("transA", 0)), trans_b=int(node.attr("transB", 0))
+    )
     alpha, beta = float(node.attr("alpha", 1.0)), float(node.attr("beta", 1.0))
     if alpha != 1:
         y = g.emit("Scale", [y], "float32", shape, scale=alpha)
@@ -57,6 +60,7 @@ def gemm(node: Node, g: Rewriter) -> Optional[str]:
 
 
 # --- Einsum --------------------------------------------------------------------------------------
+
 
 def einsum(node: Node, g: Rewriter) -> Optional[str]:
     """Einsum as products over broadcast letters and sums over those that vanish, or as a batched MatMul."""
@@ -86,8 +90,10 @@ def _letters(node: Node, g: Rewriter):  # type: ignore[no-untyped-def]
     if not arrow:
         plain = left.replace("...", "").replace(",", "")
         right = ("..." if "..." in left else "") + "".join(sorted(c for c in set(plain) if plain.count(c) == 1))
-    full = [t.replace("...", dots[most - (g.rank(n) - len(t.replace("...", ""))):] if "..." in t else "")
-            for n, t in zip(node.inputs, terms)]
+    full = [
+        t.replace("...", dots[most - (g.rank(n) - len(t.replace("...", ""))) :] if "..." in t else "")
+        for n, t in zip(node.inputs, terms)
+    ]
     return full, right.replace("...", dots)
 
 
@@ -107,8 +113,7 @@ def _diagonal(g: Rewriter, x: str, term: str):  # type: ignore[no-untyped-def]
         first = letters.index(twice)
         second = letters.index(twice, first + 1)
         size, rank = g.known(x)[first], len(letters)
-        mask = np.eye(size, dtype=np.float32).reshape(
-            [size if i in (first, second) else 1 for i in range(rank)])
+        mask = np.eye(size, dtype=np.float32).reshape([size if i in (first, second) else 1 for i in range(rank)])
         x = reduce(g, "ReduceSum", g.onnx("Mul", x, g.const(mask)), [second], False)
         del letters[second]
     return x, letters
@@ -125,8 +130,14 @@ def _pair(g: Rewriter, a: str, left: List[str], b: str, right: List[str], result
     if not summed:
         return _broadcast_product(g, a, left, b, right)
     count = lambda part: int(np.prod([sizes[c] for c in part], dtype=np.int64))  # noqa: E731
-    a = reshape(g, transpose(g, a, [left.index(c) for c in batch + own + summed]), [count(batch), count(own), count(summed)])
-    b = reshape(g, transpose(g, b, [right.index(c) for c in batch + summed + other]), [count(batch), count(summed), count(other)])
+    a = reshape(
+        g, transpose(g, a, [left.index(c) for c in batch + own + summed]), [count(batch), count(own), count(summed)]
+    )
+    b = reshape(
+        g,
+        transpose(g, b, [right.index(c) for c in batch + summed + other]),
+        [count(batch), count(summed), count(other)],
+    )
     y = reshape(g, matmul(g, a, b), [sizes[c] for c in batch + own + other])
     return y, batch + own + other
 
@@ -137,7 +148,9 @@ def _broadcast_product(g: Rewriter, a: str, left: List[str], b: str, right: List
     for x, own in ((a, left), (b, right)):
         order = [c for c in letters if c in own]
         x = transpose(g, x, [own.index(c) for c in order])
-        parts.append(expand_dims(g, x, [i for i, c in enumerate(letters) if c not in own]) if len(order) < len(letters) else x)
+        parts.append(
+            expand_dims(g, x, [i for i, c in enumerate(letters) if c not in own]) if len(order) < len(letters) else x
+        )
     return g.onnx("Mul", *parts), letters
 
 
@@ -154,8 +167,13 @@ def determinant(node: Node, g: Rewriter) -> Optional[str]:
         raise Unrepairable("matrices above 4 x 4 are not written out")
     x = cast(g, node.input(0), "float32")
     rank, n = len(shape), shape[-1]
-    at = [[squeeze(g, slice_axis(g, slice_axis(g, x, rank - 2, i, i + 1), rank - 1, j, j + 1), [rank - 2, rank - 1])
-           for j in range(n)] for i in range(n)]
+    at = [
+        [
+            squeeze(g, slice_axis(g, slice_axis(g, x, rank - 2, i, i + 1), rank - 1, j, j + 1), [rank - 2, rank - 1])
+            for j in range(n)
+        ]
+        for i in range(n)
+    ]
     cast(g, _minors(g, at, list(range(n)), 0), g.dtype(node.input(0)), node.out)
     return "written out by minors"
 
@@ -165,7 +183,7 @@ def _minors(g: Rewriter, at: List[List[str]], columns: List[int], row: int) -> s
         return at[row][columns[0]]
     total = ""
     for i, column in enumerate(columns):
-        term = g.onnx("Mul", at[row][column], _minors(g, at, columns[:i] + columns[i + 1:], row + 1))
+        term = g.onnx("Mul", at[row][column], _minors(g, at, columns[:i] + columns[i + 1 :], row + 1))
         total = g.onnx("Sub" if i % 2 else "Add", total, term) if total else term
     return total
 
@@ -260,8 +278,12 @@ def qlinear_mat_mul(node: Node, g: Rewriter) -> Optional[str]:
     """Dequantize, MatMul, quantize."""
     g.found("no-operator", "refuse", "Caffe2 has no QLinearMatMul")
     a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero = node.inputs
-    left = g.onnx("Mul", _centred(g, a, a_zero, g.rank(a) - 2), _placed(g, cast(g, a_scale, "float32"), g.rank(a), g.rank(a) - 2))
-    right = g.onnx("Mul", _centred(g, b, b_zero, g.rank(b) - 1), _placed(g, cast(g, b_scale, "float32"), g.rank(b), g.rank(b) - 1))
+    left = g.onnx(
+        "Mul", _centred(g, a, a_zero, g.rank(a) - 2), _placed(g, cast(g, a_scale, "float32"), g.rank(a), g.rank(a) - 2)
+    )
+    right = g.onnx(
+        "Mul", _centred(g, b, b_zero, g.rank(b) - 1), _placed(g, cast(g, b_scale, "float32"), g.rank(b), g.rank(b) - 1)
+    )
     y = g.onnx("Div", matmul(g, left, right), _placed(g, cast(g, y_scale, "float32"), g.rank(a), g.rank(a) - 1))
     _requantize(g, y, _placed(g, cast(g, y_zero, "float32"), g.rank(a), g.rank(a) - 1), g.dtype(y_zero), node.out)
     return "computed in float32 and quantized"
@@ -276,13 +298,24 @@ def qlinear_conv(node: Node, g: Rewriter) -> Optional[str]:
     if node.input(8):
         inputs.append(cast(g, node.input(8), "float32"))
     total = g.onnx("Conv", *inputs, **attrs)
-    scale = g.onnx("Div", g.onnx("Mul", cast(g, x_scale, "float32"), cast(g, w_scale, "float32")), cast(g, y_scale, "float32"))
+    scale = g.onnx(
+        "Div", g.onnx("Mul", cast(g, x_scale, "float32"), cast(g, w_scale, "float32")), cast(g, y_scale, "float32")
+    )
     if len(g.known(scale)) == 1:
         scale = reshape(g, scale, [-1] + [1] * (g.rank(x) - 2))
     _requantize(g, g.onnx("Mul", total, scale), cast(g, y_zero, "float32"), g.dtype(y_zero), node.out)
     return "computed in float32 and quantized"
 
 
-RULES = {"MatMul": mat_mul, "Gemm": gemm, "Einsum": einsum, "Det": determinant, "DequantizeLinear": dequantize,
-         "QuantizeLinear": quantize, "MatMulInteger": mat_mul_integer, "ConvInteger": conv_integer,
-         "QLinearMatMul": qlinear_mat_mul, "QLinearConv": qlinear_conv}
+RULES = {
+    "MatMul": mat_mul,
+    "Gemm": gemm,
+    "Einsum": einsum,
+    "Det": determinant,
+    "DequantizeLinear": dequantize,
+    "QuantizeLinear": quantize,
+    "MatMulInteger": mat_mul_integer,
+    "ConvInteger": conv_integer,
+    "QLinearMatMul": qlinear_mat_mul,
+    "QLinearConv": qlinear_conv,
+}

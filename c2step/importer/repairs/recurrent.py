@@ -5,6 +5,7 @@ bidirectional nets, whose first output comes out in another layout.  Each direct
 own, as the backend converts it, on an input reversed in time where needed; what Caffe2's cells cannot compute is
 unrolled over a known number of steps.
 """
+
 from typing import Dict, List, NamedTuple, Optional, Sequence
 
 import numpy as np
@@ -58,8 +59,11 @@ def _report(node: Node, g: Rewriter) -> None:
         g.found("rnn-peepholes", "refuse", "Caffe2's backend has no peepholes")
     if direction == "reverse":
         g.found("rnn-reverse", "refuse", "Caffe2's backend takes no direction=reverse")
-    known = {"hidden_size", "direction"} | ({"activations"} if node.op == "RNN" else set()) | (
-        {"linear_before_reset"} if node.op == "GRU" else set())
+    known = (
+        {"hidden_size", "direction"}
+        | ({"activations"} if node.op == "RNN" else set())
+        | ({"linear_before_reset"} if node.op == "GRU" else set())
+    )
     for name in sorted(set(node.attrs) - known):
         g.found("rnn-attribute", "refuse", "Caffe2's backend does not know %s of %s" % (name, node.op))
     if len(node.outputs) < (3 if node.op == "LSTM" else 2):
@@ -82,6 +86,7 @@ def _report_values(node: Node, g: Rewriter, direction: str) -> None:
 
 # --- taking a node apart -------------------------------------------------------------------------
 
+
 def _sides(node: Node, g: Rewriter, x: str) -> List[_Side]:
     direction = node.attr("direction", "forward")
     count = 2 if direction == "bidirectional" else 1
@@ -93,9 +98,18 @@ def _sides(node: Node, g: Rewriter, x: str) -> List[_Side]:
         states = [_state(node, g, x, position, i, batch) for position in ((5, 6) if node.op == "LSTM" else (5,))]
         own = [_part(g, node.input(k), i, count) for k in (1, 2, 3)]
         own[2] = own[2] or g.const(np.zeros((1, 2 * _GATES[node.op] * _hidden(node)), np.float32))
-        sides.append(_Side(own[0], own[1], own[2], states[0], states[1] if len(states) > 1 else "",
-                           _part(g, node.input(7), i, count), direction == "reverse" or i == 1,
-                           activations[i * per:(i + 1) * per]))
+        sides.append(
+            _Side(
+                own[0],
+                own[1],
+                own[2],
+                states[0],
+                states[1] if len(states) > 1 else "",
+                _part(g, node.input(7), i, count),
+                direction == "reverse" or i == 1,
+                activations[i * per : (i + 1) * per],
+            )
+        )
     return sides
 
 
@@ -109,7 +123,7 @@ def _part(g: Rewriter, name: str, i: int, count: int) -> str:
         return ""
     value = g.value(name)
     if value is not None:
-        return g.const(np.ascontiguousarray(value[i:i + 1]), "float32")
+        return g.const(np.ascontiguousarray(value[i : i + 1]), "float32")
     x = cast(g, name, "float32")
     return slice_axis(g, x, 0, i, i + 1) if count > 1 else copy(g, x)
 
@@ -190,13 +204,16 @@ def _join(node: Node, g: Rewriter, results: Sequence[Sequence[str]]) -> None:
 
 # --- unrolling -----------------------------------------------------------------------------------
 
+
 def _unrolled(node: Node, g: Rewriter, x: str, side: _Side, lengths: str) -> List[str]:
     steps, batch, _ = g.known(x)
     if steps > _STEPS:
         raise Unrepairable("%d steps are too many to be written out" % steps)
     hidden, gates = _hidden(node), _GATES[node.op]
     weights = _gate_weights(g, side, hidden, gates)
-    states = [reshape(g, side.h, [batch, hidden])] + ([reshape(g, side.c, [batch, hidden])] if node.op == "LSTM" else [])
+    states = [reshape(g, side.h, [batch, hidden])] + (
+        [reshape(g, side.c, [batch, hidden])] if node.op == "LSTM" else []
+    )
     mask = reshape(g, cast(g, lengths, "int64"), [batch, 1]) if lengths else ""
     outputs = []
     for t in range(steps):
@@ -216,11 +233,13 @@ def _gate_weights(g: Rewriter, side: _Side, hidden: int, gates: int) -> Dict[str
     """For each gate the transposed weights and the biases of input and state."""
     w, r, b = squeeze(g, side.w, [0]), squeeze(g, side.r, [0]), squeeze(g, side.b, [0])
     cut = [(i * hidden, (i + 1) * hidden) for i in range(gates)]
-    return {"w": [transpose(g, slice_axis(g, w, 0, *c), [1, 0]) for c in cut],
-            "r": [transpose(g, slice_axis(g, r, 0, *c), [1, 0]) for c in cut],
-            "wb": [slice_axis(g, b, 0, *c) for c in cut],
-            "rb": [slice_axis(g, b, 0, c[0] + gates * hidden, c[1] + gates * hidden) for c in cut],
-            "p": [slice_axis(g, squeeze(g, side.p, [0]), 0, *c) for c in cut[:3]] if side.p else []}
+    return {
+        "w": [transpose(g, slice_axis(g, w, 0, *c), [1, 0]) for c in cut],
+        "r": [transpose(g, slice_axis(g, r, 0, *c), [1, 0]) for c in cut],
+        "wb": [slice_axis(g, b, 0, *c) for c in cut],
+        "rb": [slice_axis(g, b, 0, c[0] + gates * hidden, c[1] + gates * hidden) for c in cut],
+        "p": [slice_axis(g, squeeze(g, side.p, [0]), 0, *c) for c in cut[:3]] if side.p else [],
+    }
 
 
 def _linear(g: Rewriter, x: str, w: str, b: str) -> str:
@@ -231,9 +250,17 @@ def _activation(node: Node, g: Rewriter, name: str, x: str) -> str:
     clip = node.attr("clip")
     if clip is not None:
         x = g.emit("Clip", [x], "float32", g.shape(x), min=-float(clip), max=float(clip))
-    known = {"tanh": "Tanh", "sigmoid": "Sigmoid", "relu": "Relu", "elu": "Elu", "softsign": "Softsign",
-             "softplus": "Softplus", "hardsigmoid": "HardSigmoid", "leakyrelu": "LeakyRelu",
-             "thresholdedrelu": "ThresholdedRelu"}
+    known = {
+        "tanh": "Tanh",
+        "sigmoid": "Sigmoid",
+        "relu": "Relu",
+        "elu": "Elu",
+        "softsign": "Softsign",
+        "softplus": "Softplus",
+        "hardsigmoid": "HardSigmoid",
+        "leakyrelu": "LeakyRelu",
+        "thresholdedrelu": "ThresholdedRelu",
+    }
     if name.lower() not in known or node.attr("activation_alpha") or node.attr("activation_beta"):
         raise Unrepairable("activation %s with its own alpha or beta is not rewritten" % name)
     return g.onnx(known[name.lower()], x)

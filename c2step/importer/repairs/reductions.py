@@ -4,6 +4,7 @@ Matches every Reduce with axes as an input (opset 13 for ReduceSum, 18 for the r
 noop_with_empty_axes is set, ReduceProd, ReduceSumSquare, ReduceLogSum, ReduceLogSumExp, dtypes that Caffe2
 lacks, ArgMax and ArgMin with select_last_index.
 """
+
 from typing import List, Optional
 
 import numpy as np
@@ -16,10 +17,25 @@ from .dtypes import exactness, found_dtype
 __all__ = ["RULES"]
 
 _WIDE = {"float32", "float64", "int32", "int64"}
-_NATIVE = {"ReduceSum": _WIDE, "ReduceMax": _WIDE, "ReduceMin": _WIDE, "ReduceMean": {"float32"},
-           "ReduceL1": {"float32"}, "ReduceL2": {"float32"}}
-_NEUTRAL = {"ReduceSum": 0.0, "ReduceProd": 1.0, "ReduceL1": 0.0, "ReduceL2": 0.0, "ReduceSumSquare": 0.0,
-            "ReduceLogSum": -np.inf, "ReduceLogSumExp": -np.inf, "ReduceMax": -np.inf, "ReduceMin": np.inf}
+_NATIVE = {
+    "ReduceSum": _WIDE,
+    "ReduceMax": _WIDE,
+    "ReduceMin": _WIDE,
+    "ReduceMean": {"float32"},
+    "ReduceL1": {"float32"},
+    "ReduceL2": {"float32"},
+}
+_NEUTRAL = {
+    "ReduceSum": 0.0,
+    "ReduceProd": 1.0,
+    "ReduceL1": 0.0,
+    "ReduceL2": 0.0,
+    "ReduceSumSquare": 0.0,
+    "ReduceLogSum": -np.inf,
+    "ReduceLogSumExp": -np.inf,
+    "ReduceMax": -np.inf,
+    "ReduceMin": np.inf,
+}
 
 
 def reduction(node: Node, g: Rewriter) -> Optional[str]:
@@ -39,8 +55,13 @@ def reduction(node: Node, g: Rewriter) -> Optional[str]:
         return None
     axes = _axes(node, g)
     if not axes:
-        copy(g, node.input(0), node.out) if node.op in ("ReduceSum", "ReduceProd", "ReduceMax", "ReduceMin", "ReduceMean") \
-            else _element(node, g)
+        copy(g, node.input(0), node.out) if node.op in (
+            "ReduceSum",
+            "ReduceProd",
+            "ReduceMax",
+            "ReduceMin",
+            "ReduceMean",
+        ) else _element(node, g)
         return "nothing to reduce"
     if _empty(node, g) and node.op in _NEUTRAL:
         fill(g, g.known(node.out), _NEUTRAL[node.op], dtype, node.out)
@@ -133,9 +154,18 @@ def _product(g: Rewriter, x: str, axes: List[int], keep: bool) -> str:
     return squeeze(g, x, axes)
 
 
-_BUILT = {"ReduceSum": _plain("ReduceSum"), "ReduceMax": _plain("ReduceMax"), "ReduceMin": _plain("ReduceMin"),
-          "ReduceMean": _plain("ReduceMean"), "ReduceL1": _l1, "ReduceL2": _l2, "ReduceSumSquare": _square_sum,
-          "ReduceLogSum": _log_sum, "ReduceLogSumExp": _log_sum_exp, "ReduceProd": _product}
+_BUILT = {
+    "ReduceSum": _plain("ReduceSum"),
+    "ReduceMax": _plain("ReduceMax"),
+    "ReduceMin": _plain("ReduceMin"),
+    "ReduceMean": _plain("ReduceMean"),
+    "ReduceL1": _l1,
+    "ReduceL2": _l2,
+    "ReduceSumSquare": _square_sum,
+    "ReduceLogSum": _log_sum,
+    "ReduceLogSumExp": _log_sum_exp,
+    "ReduceProd": _product,
+}
 
 
 def arg_extreme(node: Node, g: Rewriter) -> Optional[str]:

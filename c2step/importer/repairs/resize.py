@@ -5,6 +5,7 @@ Resize.  Nearest upsampling by whole factors is ResizeNearest.  Any other mode, 
 rounding is, for a known input shape, a Gather (nearest) or a product with a fixed matrix (linear, cubic) along each
 axis; align_corners with whole output sizes is UpsampleBilinear in no Caffe2 version alike, so it is not used.
 """
+
 from typing import Callable, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
@@ -94,15 +95,30 @@ def _same_as_floor(transform: str, rounding: str, scales: np.ndarray) -> bool:
 def _by_resize_nearest(node: Node, g: Rewriter, scales: Sequence[float]) -> bool:
     shape, dtype = g.shape(node.input(0)), g.dtype(node.input(0))
     whole = all(s == round(s) and s >= 1 for s in scales)
-    if len(scales) != 4 or list(scales[:2]) != [1, 1] or dtype != "float32" or not whole or not shape or len(shape) != 4:
+    if (
+        len(scales) != 4
+        or list(scales[:2]) != [1, 1]
+        or dtype != "float32"
+        or not whole
+        or not shape
+        or len(shape) != 4
+    ):
         return False
-    g.emit("ResizeNearest", [node.input(0)], dtype, g.shape(node.out), node.out, height_scale=float(scales[2]),
-           width_scale=float(scales[3]))
+    g.emit(
+        "ResizeNearest",
+        [node.input(0)],
+        dtype,
+        g.shape(node.out),
+        node.out,
+        height_scale=float(scales[2]),
+        width_scale=float(scales[3]),
+    )
     return True
 
 
-def _axes(shape: Sequence[int], scales: Sequence[float], sizes: Optional[Sequence[int]],
-          roi: Optional[Sequence[float]]) -> List[_Axis]:
+def _axes(
+    shape: Sequence[int], scales: Sequence[float], sizes: Optional[Sequence[int]], roi: Optional[Sequence[float]]
+) -> List[_Axis]:
     axes = []
     for i, old in enumerate(shape):
         new = int(sizes[i]) if sizes is not None else int(np.floor(old * np.float32(scales[i])))
@@ -111,8 +127,9 @@ def _axes(shape: Sequence[int], scales: Sequence[float], sizes: Optional[Sequenc
     return axes
 
 
-def _wanted_axes(node: Node, g: Rewriter, shape: Sequence[int], scales: Optional[np.ndarray],
-                 sizes: Optional[np.ndarray]) -> List[_Axis]:
+def _wanted_axes(
+    node: Node, g: Rewriter, shape: Sequence[int], scales: Optional[np.ndarray], sizes: Optional[np.ndarray]
+) -> List[_Axis]:
     rank = len(shape)
     chosen = [int(a) % rank for a in node.attr("axes") or range(rank)]
     roi = None
@@ -203,8 +220,12 @@ def _sources(axis: _Axis, transform: str) -> np.ndarray:
 
 
 def _round(sources: np.ndarray, rounding: str) -> np.ndarray:
-    ways = {"floor": np.floor, "ceil": np.ceil, "round_prefer_ceil": lambda v: np.floor(v + 0.5),
-            "round_prefer_floor": lambda v: np.ceil(v - 0.5)}
+    ways = {
+        "floor": np.floor,
+        "ceil": np.ceil,
+        "round_prefer_ceil": lambda v: np.floor(v + 0.5),
+        "round_prefer_floor": lambda v: np.ceil(v - 0.5),
+    }
     return np.asarray(ways[rounding](sources)).astype(np.int64)
 
 
@@ -214,7 +235,7 @@ def _matrix(node: Node, axis: _Axis, sources: np.ndarray, mode: str) -> np.ndarr
     shrink = min(1.0, axis.scale) if node.attr("antialias", 0) else 1.0
     reach /= shrink
     matrix = np.zeros((axis.new, axis.old))
-    outside = bool(node.attr("exclude_outside", 0)) or shrink < 1
+    outside = bool(node.attr("exclude_outside", 0))
     for row, source in enumerate(sources):
         places = np.arange(int(np.floor(source - reach)) + 1, int(np.ceil(source + reach)))
         weights = kernel((places - source) * shrink)

@@ -3,6 +3,7 @@
 Caffe2 has no GridSample: the neighbours of each place are gathered from the image laid out in rows and weighted.
 RoiAlign is Caffe2's RoIAlign with the batch index as the first column of the boxes.
 """
+
 import itertools
 from typing import List, Optional, Tuple
 
@@ -87,8 +88,15 @@ def _reflected(g: Rewriter, x: str, size: int, align: bool) -> str:
     return g.emit("Clip", [y], "float32", g.shape(y), min=0.0, max=float(size - 1)) if not align else y
 
 
-def _corner(g: Rewriter, rows: str, shape: Tuple[int, ...], taps: Tuple[Tuple[str, str], ...], padding: str,
-            grid: Tuple[int, ...], align: bool) -> str:
+def _corner(
+    g: Rewriter,
+    rows: str,
+    shape: Tuple[int, ...],
+    taps: Tuple[Tuple[str, str], ...],
+    padding: str,
+    grid: Tuple[int, ...],
+    align: bool,
+) -> str:
     """One combination of neighbours: its rows of the image times its weight."""
     index, weight, inside = "", "", ""
     for (place, part), size in zip(taps, shape[2:]):
@@ -117,14 +125,25 @@ def roi_align(node: Node, g: Rewriter) -> Optional[str]:
     g.found("no-operator", "refuse", "Caffe2's backend does not know RoiAlign")
     if node.attr("mode", "avg") != "avg":
         raise Unrepairable("Caffe2's RoIAlign takes averages only")
-    aligned = node.attr("coordinate_transformation_mode", "half_pixel" if node.opset >= 16 else "output_half_pixel") == "half_pixel"
+    aligned = (
+        node.attr("coordinate_transformation_mode", "half_pixel" if node.opset >= 16 else "output_half_pixel")
+        == "half_pixel"
+    )
     boxes = cast(g, node.input(1), "float32")
     which = expand_dims(g, cast(g, node.input(2), "float32"), [1])
     rois = concat(g, [which, boxes], 1)
-    y = g.emit("RoIAlign", [cast(g, node.input(0), "float32"), rois], "float32", g.shape(node.out), order="NCHW",
-               pooled_h=int(node.attr("output_height", 1)), pooled_w=int(node.attr("output_width", 1)),
-               spatial_scale=float(node.attr("spatial_scale", 1.0)), sampling_ratio=int(node.attr("sampling_ratio", 0)),
-               aligned=int(aligned))
+    y = g.emit(
+        "RoIAlign",
+        [cast(g, node.input(0), "float32"), rois],
+        "float32",
+        g.shape(node.out),
+        order="NCHW",
+        pooled_h=int(node.attr("output_height", 1)),
+        pooled_w=int(node.attr("output_width", 1)),
+        spatial_scale=float(node.attr("spatial_scale", 1.0)),
+        sampling_ratio=int(node.attr("sampling_ratio", 0)),
+        aligned=int(aligned),
+    )
     cast(g, y, g.dtype(node.input(0)), node.out)
     return "written as RoIAlign"
 

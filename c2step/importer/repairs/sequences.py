@@ -2,6 +2,7 @@
 
 A sequence is a list of value names; building, changing and reading it at fixed places needs no operator at all.
 """
+
 from typing import List, Optional
 
 import numpy as np
@@ -15,6 +16,9 @@ __all__ = ["RULES"]
 
 def _missing(node: Node, g: Rewriter) -> None:
     g.found("no-sequences", "refuse", "Caffe2 has no sequences and no optionals")
+    for name in node.outputs:
+        if g.is_output(name) and g.values.kind(name) == "sequence_type":
+            raise Unrepairable("a sequence cannot be an output of a net")
 
 
 def _parts(g: Rewriter, name: str) -> List[str]:
@@ -124,6 +128,16 @@ def optional(node: Node, g: Rewriter) -> Optional[str]:
     return "a copy"
 
 
-RULES = {"SequenceConstruct": construct, "SequenceEmpty": construct, "SequenceInsert": insert, "SequenceErase": erase,
-         "SequenceAt": at, "SequenceLength": length, "SplitToSequence": split_to, "ConcatFromSequence": concat_from,
-         "SequenceMap": each, "OptionalHasElement": optional, "OptionalGetElement": optional}
+RULES = {
+    "SequenceConstruct": construct,
+    "SequenceEmpty": construct,
+    "SequenceInsert": insert,
+    "SequenceErase": erase,
+    "SequenceAt": at,
+    "SequenceLength": length,
+    "SplitToSequence": split_to,
+    "ConcatFromSequence": concat_from,
+    "SequenceMap": each,
+    "OptionalHasElement": optional,
+    "OptionalGetElement": optional,
+}

@@ -3,6 +3,7 @@
 A discrete Fourier transform of known length is a product with fixed cosines and sines.  MelWeightMatrix and the windows
 depend on nothing but their parameters and become constants.
 """
+
 from typing import Optional
 
 import numpy as np
@@ -44,7 +45,14 @@ def dft(node: Node, g: Rewriter) -> Optional[str]:
         axis = int(node.attr("axis", 1))
     axis %= len(shape)
     length = int(g.need(node.input(1), "the length").reshape(-1)[0]) if node.input(1) else shape[axis]
-    y = _transform(g, cast(g, node.input(0), "float32"), axis, length, bool(node.attr("inverse", 0)), bool(node.attr("onesided", 0)))
+    y = _transform(
+        g,
+        cast(g, node.input(0), "float32"),
+        axis,
+        length,
+        bool(node.attr("inverse", 0)),
+        bool(node.attr("onesided", 0)),
+    )
     cast(g, y, g.dtype(node.input(0)), node.out)
     return "a product with fixed cosines and sines"
 
@@ -77,5 +85,11 @@ def table(node: Node, g: Rewriter) -> Optional[str]:
     return "a constant, since its parameters are fixed"
 
 
-RULES = {"DFT": dft, "STFT": stft, "MelWeightMatrix": table, "HannWindow": table, "HammingWindow": table,
-         "BlackmanWindow": table}
+RULES = {
+    "DFT": dft,
+    "STFT": stft,
+    "MelWeightMatrix": table,
+    "HannWindow": table,
+    "HammingWindow": table,
+    "BlackmanWindow": table,
+}
