@@ -56,6 +56,8 @@ CAFFE2_SIDE = (
     "workspace/reader.py",
     "workspace/instrument.py",
     "workspace/saving.py",
+    "workspace/unrolling.py",
+    "workspace/nesting.py",
     "workspace/wrapping.py",
     "workspace/shadow.py",
 )

@@ -93,6 +93,32 @@ class Workspace:
         """Write predict_net as it is now, as text where the name ends in .pbtxt."""
         raise NotImplementedError
 
+    def inside(self, index: int) -> List[Dict[str, Any]]:
+        """The nets inside an operator: `argument` and `net`, a Net as JSON."""
+        raise NotImplementedError
+
+    def enter(self, index: int, directory: str) -> Dict[str, Any]:
+        """Write what an operator would do now with the nets inside it, as one plain net and the values it runs on.
+
+        Returns `net` (its path), `values` (name, kind, file), `results` (output -> blob of the plain net) and
+        `spans` (label, first operator, behind the last).  UsageError where it cannot be entered.
+        """
+        raise NotImplementedError
+
+    def cut(
+        self, first: int, last: int, directory: str, values: Sequence[Dict[str, Any]], outputs: Sequence[Dict[str, Any]]
+    ) -> Dict[str, Any]:
+        """Write operators `first` to `last` (exclusive) as nets of their own, and as an ONNX backend test.
+
+        Values and outputs are rows of files.  Returns `unfilled` (values that init_net lacks), `onnx` (why there
+        is no ONNX test).
+        """
+        raise NotImplementedError
+
+    def sibling(self) -> "Workspace":
+        """Another, empty workspace of the same kind: the same runtime, the same limits."""
+        raise NotImplementedError
+
     def describe(self, index: int, init: bool = False) -> str:
         """An operator as OperatorDef text, and the ONNX node it came from."""
         raise NotImplementedError

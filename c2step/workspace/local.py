@@ -20,11 +20,13 @@ from ..blob import STRING, TENSOR, UNREADABLE, Blob, BlobSummary, summarize
 from ..capture import read_blob
 from ..errors import CaptureError, InputError, OperatorError
 from ..importer import netdef
+from ..importer.cutting import onnx_values, write_cut, write_onnx_test
 from ..importer.editing import Change, edited
 from ..importer.opening import Loaded, Opened, lint_model, load_model, open_model
 from ..importer.writing import write_net, write_nets
 from . import StepEvent, Workspace, reader
 from .judging import Judging
+from .nesting import describe_inside, write_inside
 from .recorder import Recorder
 from .status import CONVERT, FEED, FETCH, IDLE, INIT, RUN, Status
 from .storage import Sharing
@@ -394,6 +396,30 @@ class LocalWorkspace(Workspace):
     def write_net(self, path: str) -> None:
         """Write predict_net as it is now, as text where the name ends in .pbtxt."""
         write_net(self._model(), path)
+
+    def inside(self, index: int) -> List[Dict[str, Any]]:
+        """The nets inside an operator."""
+        return describe_inside(self._model().predict_net.op[index])
+
+    def enter(self, index: int, directory: str) -> Dict[str, Any]:
+        """Write what an operator would do now with the nets inside it; see `Workspace.enter`."""
+        self._status.enter(RUN, index)
+        with self._current():
+            op = self._model().predict_net.op[index]
+            return write_inside(op, directory, lambda name: _Switched("%s-%s" % (self._name, name)))
+
+    def cut(
+        self, first: int, last: int, directory: str, values: Sequence[Dict[str, Any]], outputs: Sequence[Dict[str, Any]]
+    ) -> Dict[str, Any]:
+        """Write a range of operators on its own; see `Workspace.cut`."""
+        blobs = [stored_blob(row) for row in values]
+        unfilled = write_cut(self._model(), first, last, directory, blobs)
+        known = onnx_values(blobs + [stored_blob(row) for row in outputs])
+        return {"unfilled": unfilled, "onnx": write_onnx_test(self._model(), first, last, directory, known)}
+
+    def sibling(self) -> Workspace:
+        """Another, empty workspace in this process."""
+        return LocalWorkspace()
 
     def convert(self, directory: str, text: bool = False) -> List[str]:
         """Write the nets so that stock Caffe2 in a bare script runs them to the same result."""

@@ -310,6 +310,26 @@ class ProcessWorkspace(Workspace):
         """Write predict_net as it is now."""
         self.request("write_net", path=os.path.abspath(path))
 
+    def inside(self, index: int) -> List[Dict[str, Any]]:
+        """The nets inside an operator."""
+        return self.request("inside", index=index)  # type: ignore[no-any-return]
+
+    def enter(self, index: int, directory: str) -> Dict[str, Any]:
+        """Write what an operator would do now with the nets inside it."""
+        return self.request("enter", index=index, directory=directory)  # type: ignore[no-any-return]
+
+    def cut(
+        self, first: int, last: int, directory: str, values: Sequence[Dict[str, Any]], outputs: Sequence[Dict[str, Any]]
+    ) -> Dict[str, Any]:
+        """Write a range of operators on its own."""
+        return self.request(  # type: ignore[no-any-return]
+            "cut", first=first, last=last, directory=directory, values=list(values), outputs=list(outputs)
+        )
+
+    def sibling(self) -> Workspace:
+        """Another, empty worker of the same runtime."""
+        return ProcessWorkspace(self.runtime, self._on_output, self.timeout)
+
     def describe(self, index: int, init: bool = False) -> str:
         """An operator as text."""
         return str(self.request("describe", index=index, init=init))

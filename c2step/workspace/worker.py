@@ -152,6 +152,15 @@ class _Server:
     def do_write_net(self, path: str) -> None:
         self._caffe2().write_net(path)
 
+    def do_inside(self, index: int) -> Any:
+        return self._caffe2().inside(index)
+
+    def do_enter(self, index: int, directory: str) -> Any:
+        return self._caffe2().enter(index, directory)
+
+    def do_cut(self, first: int, last: int, directory: str, values: Any, outputs: Any) -> Any:
+        return self._caffe2().cut(first, last, directory, values, outputs)
+
     def do_describe(self, index: int, init: bool = False) -> str:
         return str(self._caffe2().describe(index, init))
 
