@@ -181,7 +181,7 @@ def test_the_graph_of_500_operators_is_drawn_and_searched(visit, kept):
     tab.click("nav >> text=Graph")
     assert tab.locator("#net-graph g.op").count() == 500
     boxes = tab.evaluate(
-        "[...document.querySelectorAll('#net-graph g.op rect')].map(r => r.getBoundingClientRect()).map(b => [b.x, b.y])"
+        "[...document.querySelectorAll('#net-graph .op rect')].map(r => r.getBoundingClientRect()).map(r => [r.x, r.y])"
     )
     assert len({tuple(box) for box in boxes}) == 500  # none lies on another
     view = tab.locator("#net-graph").bounding_box()

@@ -7,7 +7,7 @@ __all__ = ["all_commands"]
 
 def all_commands() -> CommandTable:
     """Every command of the prompt, in the order that `help` lists them."""
-    from . import blobs, comparing, feeding, helping, listing, moving, saving, scripting, stopping, wrapping
+    from . import blobs, comparing, feeding, helping, listing, moving, plotting, saving, scripting, stopping, wrapping
 
     return CommandTable(
         [
@@ -28,6 +28,7 @@ def all_commands() -> CommandTable:
             blobs.inspect,
             blobs.stats,
             comparing.compare,
+            plotting.plot,
             saving.save,
             feeding.feed,
             stopping.break_,
