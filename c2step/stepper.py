@@ -484,7 +484,11 @@ class Session:
         """An operator as text, and the ONNX node it came from."""
         return str(self._timeline.protected(lambda: self.workspace.describe(index)))
 
-    def status(self, index: int) -> str:
+    def protected(self, look: Callable[[], Any]) -> Any:
+            """Look at something where the operators run; if that ends the worker, a new one stands in its place."""
+            return self._timeline.protected(look)
+    
+        def status(self, index: int) -> str:
         """One letter: "o" ok, "F" failed, "D" died, "S" skipped, "?" an output was not written, "." not run,
         "*" dirty: it ran on a value, or as an operator, that was changed since."""
         letter = self._letters.get(index, ".")
