@@ -102,8 +102,12 @@ class InThisProcess:
     def close(self) -> None:
         """Nothing is open."""
 
-    def ask(self, request: Dict[str, Any], heard: Optional[Callable[[Dict[str, Any]], None]] = None,
-            timeout: Optional[float] = None) -> Dict[str, Any]:
+    def ask(
+        self,
+        request: Dict[str, Any],
+        heard: Optional[Callable[[Dict[str, Any]], None]] = None,
+        timeout: Optional[float] = None,
+    ) -> Dict[str, Any]:
         as_sent = json.loads(json.dumps(request))
         return getattr(self._engine, request["do"])(as_sent, heard or (lambda event: None))
 
@@ -127,12 +131,17 @@ def same(got: Optional[np.ndarray], wanted: np.ndarray, rtol: float) -> bool:
     if got.dtype != wanted.dtype:
         return False
     if not rtol or wanted.dtype.kind != "f":
-        return bool(np.array_equal(got, wanted) or (wanted.dtype.kind == "f" and np.array_equal(
-            got.view(np.uint8), wanted.view(np.uint8))) or _equal_with_nan(got, wanted))
+        return bool(
+            np.array_equal(got, wanted)
+            or (wanted.dtype.kind == "f" and np.array_equal(got.view(np.uint8), wanted.view(np.uint8)))
+            or _equal_with_nan(got, wanted)
+        )
     scale = np.max(np.abs(wanted[np.isfinite(wanted)]), initial=0.0)
     return bool(np.allclose(got, wanted, rtol=rtol, atol=rtol * scale, equal_nan=True))
 
 
 def _equal_with_nan(got: np.ndarray, wanted: np.ndarray) -> bool:
-    return wanted.dtype.kind == "f" and bool(np.array_equal(np.isnan(got), np.isnan(wanted)) and np.array_equal(
-        got[~np.isnan(got)], wanted[~np.isnan(wanted)]))
+    return wanted.dtype.kind == "f" and bool(
+        np.array_equal(np.isnan(got), np.isnan(wanted))
+        and np.array_equal(got[~np.isnan(got)], wanted[~np.isnan(wanted)])
+    )

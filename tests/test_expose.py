@@ -58,8 +58,11 @@ def model(tmp_path):
         node("Unsqueeze", "d", "t", axes=[0]),
         node("Neg", "d", "y"),
     ]
-    weights = {"w": np.eye(4, dtype=np.float32), "w2": np.ones((1, 4, 4), np.float32),
-               "r": np.ones((1, 4, 4), np.float32)}
+    weights = {
+        "w": np.eye(4, dtype=np.float32),
+        "w2": np.ones((1, 4, 4), np.float32),
+        "r": np.ones((1, 4, 4), np.float32),
+    }
     return write_model(tmp_path / "m.onnx", nodes, {"x": X}, ["y", "a"], weights)
 
 
@@ -90,8 +93,9 @@ def test_what_nothing_states_is_told(tmp_path, out):
 
 
 def test_values_inside_a_branch_are_not_values_of_the_graph(tmp_path, out):
-    branch = helper.make_graph([node("Neg", "x", "inner")], "b", [],
-                               [helper.make_tensor_value_info("inner", TensorProto.FLOAT, [3, 4])])
+    branch = helper.make_graph(
+        [node("Neg", "x", "inner")], "b", [], [helper.make_tensor_value_info("inner", TensorProto.FLOAT, [3, 4])]
+    )
     nodes = [node("If", "c", "y", then_branch=branch, else_branch=branch), node("Relu", "y", "z")]
     path = write_model(tmp_path / "m.onnx", nodes, {"x": X, "c": np.array(True)}, ["z"])
     assert expose(path, out, PYTHON, every=True).names == ["y"]

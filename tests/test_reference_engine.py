@@ -23,8 +23,13 @@ DIV = {"a": np.array([4, 9]), "b": np.array([2, 0])}
 @pytest.fixture
 def dividing(tmp_path):
     """A model that divides by zero in its second node; two nodes follow that do not need it."""
-    nodes = [node("Add", "a a", "s"), node("Div", "s b", "q", name="kills"), node("Add", "q q", "y"),
-             node("Sub", "s a", "z"), node("Add", "z z", "zz")]
+    nodes = [
+        node("Add", "a a", "s"),
+        node("Div", "s b", "q", name="kills"),
+        node("Add", "q q", "y"),
+        node("Sub", "s a", "z"),
+        node("Add", "z z", "zz"),
+    ]
     return write_model(tmp_path / "div.onnx", nodes, DIV, ["y", "zz"])
 
 
@@ -134,9 +139,11 @@ def test_an_interrupt_ends_the_engine_and_passes_on(toy):
 
 def test_the_engine_ends_with_the_near_side(tmp_path):
     """The front is killed while its engine waits for the next request."""
-    code = ("import sys\nfrom c2step.references import Engine\n"
-            "engine = Engine(sys.executable, 'onnx_engine', 'onnx')\nprint(engine._process.pid, flush=True)\n"
-            "import time; time.sleep(60)")
+    code = (
+        "import sys\nfrom c2step.references import Engine\n"
+        "engine = Engine(sys.executable, 'onnx_engine', 'onnx')\nprint(engine._process.pid, flush=True)\n"
+        "import time; time.sleep(60)"
+    )
     front = subprocess.Popen([sys.executable, "-c", code], cwd=CHECKOUT, stdout=subprocess.PIPE)
     pid = int(front.stdout.readline())
     front.kill()
@@ -165,7 +172,7 @@ def test_an_interpreter_that_is_not_there():
 
 def test_an_interpreter_without_the_library(tmp_path):
     bare = tmp_path / "python"
-    bare.write_text("#!/bin/sh\nexec %s -S -I \"$@\"\n" % sys.executable)
+    bare.write_text('#!/bin/sh\nexec %s -S -I "$@"\n' % sys.executable)
     bare.chmod(0o755)
     with pytest.raises(ReferenceFailed, match="cannot run onnxruntime: ModuleNotFoundError"):
         Engine(str(bare), "onnx_engine", "onnxruntime")

@@ -157,8 +157,13 @@ def test_a_sequence_is_told_and_what_is_made_from_it_has_a_value(make, tmp_path)
 
 def test_strings_keep_their_letters(make, tmp_path):
     words = np.array([["Ünïcode", "卷积"]], dtype=object)
-    path = write_model(tmp_path / "m.onnx", [node("Identity", "s", "t"), node("Concat", "t s", "y", axis=0)],
-                       {"s": words}, ["y"], opset=13)
+    path = write_model(
+        tmp_path / "m.onnx",
+        [node("Identity", "s", "t"), node("Concat", "t s", "y", axis=0)],
+        {"s": words},
+        ["y"],
+        opset=13,
+    )
     reference = make(path, {"s": words})
     assert [word.decode() for word in reference.get("y").ravel()] == ["Ünïcode", "卷积"] * 2
 
@@ -208,8 +213,14 @@ def test_opset_6_means_what_it_meant(kind, constant, make, tmp_path):
     x, b = (np.abs(random.randn(*s)).astype(np.float32) + 0.5 for s in (shape, other))
     inputs = {"x": x} if constant else {"x": x, "b": b}
     opset = 1 if kind == "Concat" else 6
-    path = write_model(tmp_path / "m.onnx", [node(kind, "x b", "y", **attributes)], inputs, ["y"],
-                       {"b": b} if constant else {}, opset=opset)
+    path = write_model(
+        tmp_path / "m.onnx",
+        [node(kind, "x b", "y", **attributes)],
+        inputs,
+        ["y"],
+        {"b": b} if constant else {},
+        opset=opset,
+    )
     reference = make(path, inputs)
     assert np.allclose(reference.get("y"), expected(x, b), rtol=1e-6)
     assert "opset %d" % opset in reference.notes[0]
@@ -269,8 +280,9 @@ def test_the_capture_says_how_it_was_made(make, tmp_path):
 
 def test_progress_names_every_node(make, tmp_path):
     told = []
-    path = write_model(tmp_path / "m.onnx", [node("Relu", "x", "a"), node("Neg", "a", "y", name="minus")], {"x": X},
-                       ["y"])
+    path = write_model(
+        tmp_path / "m.onnx", [node("Relu", "x", "a"), node("Neg", "a", "y", name="minus")], {"x": X}, ["y"]
+    )
     make(path, {"x": X}, progress=lambda at, of, what: told.append((at, of, what)))
     assert told == [(0, 2, 'node 0 Relu "a"'), (1, 2, 'node 1 Neg "minus"')]
 
@@ -300,11 +312,19 @@ serve.serve({"open": engine.open, "run": measured})
 """)
     np.save(str(folder / "v0.npy"), x)
     value = {"file": "v0.npy", "version": 0, "type": "tensor(float)", "kind": "tensor"}
-    asked = [{"do": "open", "model": path},
-             {"do": "run", "out": str(folder), "start": 0, "tick": 1, "values": {"v0": value}, "lost": {}}]
-    done = subprocess.run([PYTHON, str(script)], input="".join(json.dumps(a) + "\n" for a in asked),
-                          env=dict(os.environ, PYTHONPATH=CHECKOUT), stdout=subprocess.PIPE, universal_newlines=True,
-                          timeout=60, check=True)
+    asked = [
+        {"do": "open", "model": path},
+        {"do": "run", "out": str(folder), "start": 0, "tick": 1, "values": {"v0": value}, "lost": {}},
+    ]
+    done = subprocess.run(
+        [PYTHON, str(script)],
+        input="".join(json.dumps(a) + "\n" for a in asked),
+        env=dict(os.environ, PYTHONPATH=CHECKOUT),
+        stdout=subprocess.PIPE,
+        universal_newlines=True,
+        timeout=60,
+        check=True,
+    )
     return json.loads(done.stdout.splitlines()[-1])["done"]["peaks"]
 
 
@@ -312,8 +332,13 @@ def test_large_weights_give_the_bits_of_the_whole_graph(make, tmp_path):
     random = np.random.RandomState(0)
     weights = {"w": random.randn(256, 256, 3, 3), "f": random.randn(256 * 36, 64), "b": random.randn(64)}
     weights = {name: value.astype(np.float32) for name, value in weights.items()}
-    nodes = [node("Conv", "x w", "c"), node("Flatten", "c", "flat"), node("Gemm", "flat f b", "g"),
-             node("MatMul", "flat f", "m"), node("Add", "g m", "y")]
+    nodes = [
+        node("Conv", "x w", "c"),
+        node("Flatten", "c", "flat"),
+        node("Gemm", "flat f b", "g"),
+        node("MatMul", "flat f", "m"),
+        node("Add", "g m", "y"),
+    ]
     x = random.randn(2, 256, 8, 8).astype(np.float32)
     path = write_model(tmp_path / "m.onnx", nodes, {"x": x}, ["y"], weights)
     assert differing(make(path, {"x": x}), every_value(path, {"x": x})) == []

@@ -30,13 +30,44 @@ def capture(tmp_path):
         write_blob(os.path.join(path, file), blob)
         summary = blob.summary().to_json()
         version = 2 if tick == 1 else 1
-        writer.add({"index": tick, "type": "Relu", "name": "", "status": "ok", "outputs": [
-            {"name": blob.name, "version": version, "kind": blob.kind, "file": file, "summary": summary}]})
-    writer.add({"index": 4, "type": "Dropout", "name": "", "status": "ok", "outputs": [
-        {"name": "mask", "version": 1, "kind": "uninitialised", "file": None,
-         "summary": {"kind": "uninitialised", "text": "never written"}}]})
-    writer.add({"index": 5, "type": "Reshape", "name": "", "status": "failed", "error": "64 against 256", "outputs": [
-        {"name": "r", "version": 1, "kind": "missing", "file": None}]})
+        writer.add(
+            {
+                "index": tick,
+                "type": "Relu",
+                "name": "",
+                "status": "ok",
+                "outputs": [
+                    {"name": blob.name, "version": version, "kind": blob.kind, "file": file, "summary": summary}
+                ],
+            }
+        )
+    writer.add(
+        {
+            "index": 4,
+            "type": "Dropout",
+            "name": "",
+            "status": "ok",
+            "outputs": [
+                {
+                    "name": "mask",
+                    "version": 1,
+                    "kind": "uninitialised",
+                    "file": None,
+                    "summary": {"kind": "uninitialised", "text": "never written"},
+                }
+            ],
+        }
+    )
+    writer.add(
+        {
+            "index": 5,
+            "type": "Reshape",
+            "name": "",
+            "status": "failed",
+            "error": "64 against 256",
+            "outputs": [{"name": "r", "version": 1, "kind": "missing", "file": None}],
+        }
+    )
     writer.close()
     return path
 

@@ -11,7 +11,7 @@ from c2step.errors import ReferenceFailed
 from c2step.references import Match, Reference, make_onnxruntime, make_torch, match_modules, open_capture
 from reference_support import PYTHON, quick
 
-MODEL = '''
+MODEL = """
 import torch
 from torch import nn
 
@@ -47,7 +47,7 @@ def no_module():
 
 def broken():
     raise ValueError("no weights here")
-'''
+"""
 
 
 @pytest.fixture
@@ -80,9 +80,20 @@ def truth(tmp_path, inputs):
         second = net.fc(first.clamp(min=0)) - 0.1
         pair = second.clamp(min=0)
         tail = net.tail[0](pair * 2 * scale)
-    values = {"fc": first, "act": first.clamp(min=0), "fc#2": second + 0.1, "act#2": pair, "drop": pair,
-              "pair.low": pair - 1, "pair.high.0": pair + 1, "pair.high.1": pair * 2, "tail.0": tail,
-              "tail.1": tail.softmax(1), "tail": tail.softmax(1), "<root>": tail.softmax(1)}
+    values = {
+        "fc": first,
+        "act": first.clamp(min=0),
+        "fc#2": second + 0.1,
+        "act#2": pair,
+        "drop": pair,
+        "pair.low": pair - 1,
+        "pair.high.0": pair + 1,
+        "pair.high.1": pair * 2,
+        "tail.0": tail,
+        "tail.1": tail.softmax(1),
+        "tail": tail.softmax(1),
+        "<root>": tail.softmax(1),
+    }
     return {name: value.numpy() for name, value in values.items()}
 
 
@@ -102,7 +113,9 @@ def test_the_metadata_says_what_was_fed_and_who_ran_it(make, spec, inputs, tmp_p
     assert reference.meta["versions"]["torch"] == torch.__version__
     assert reference.meta["preprocessing"] == "none at all"
     assert [(entry["name"], entry["shape"], entry["dtype"]) for entry in reference.meta["inputs"]] == [
-        ("scale", [1, 1], "float32"), ("x", [3, 4], "float32")]
+        ("scale", [1, 1], "float32"),
+        ("x", [3, 4], "float32"),
+    ]
     assert np.allclose(reference.get("<root>"), truth(tmp_path, inputs)["<root>"], atol=1e-6)
 
 
@@ -136,7 +149,8 @@ def test_a_module_that_ends_the_process_is_named_and_the_others_are_kept(inputs,
         "import os, signal, torch\n"
         "class Dies(torch.nn.Module):\n"
         "    def forward(self, x):\n        os.kill(os.getpid(), signal.SIGSEGV)\n"
-        "def net():\n    return torch.nn.Sequential(torch.nn.ReLU(), Dies())\n")
+        "def net():\n    return torch.nn.Sequential(torch.nn.ReLU(), Dies())\n"
+    )
     with pytest.raises(ReferenceFailed, match="ended by SIGSEGV at module 1 Dies"):
         make_torch("%s:net" % (tmp_path / "dying.py"), {"x": inputs["x"]}, str(tmp_path / "v"), PYTHON)
     assert np.array_equal(open_capture(str(tmp_path / "v")).get("0"), np.maximum(inputs["x"], 0))
@@ -165,7 +179,9 @@ def test_the_names_of_newer_exporters_lead_to_the_module():
     blobs = list(zip(names, [0 * a, b + 5, 0 * b]))
     found = match_modules(reference_of([("layer1.0.conv", a), ("fc", b)]), blobs)
     assert [(m.module, m.blob, m.how) for m in found] == [
-        ("layer1.0.conv", "/layer1/layer1.0/conv/Conv_output_0", "name"), ("fc", "/fc/Add_output_0", "name")]
+        ("layer1.0.conv", "/layer1/layer1.0/conv/Conv_output_0", "name"),
+        ("fc", "/fc/Add_output_0", "name"),
+    ]
 
 
 def test_a_name_holds_for_a_changed_shape_too():
@@ -178,7 +194,9 @@ def test_a_second_call_has_its_own_name():
     blobs = [("/relu/Relu_output_0", a + 9), ("/Sub_output_0", a), ("/relu_1/Relu_output_0", b + 9)]
     found = match_modules(reference_of([("relu", a), ("relu#2", b)]), blobs)
     assert [(m.module, m.blob, m.how) for m in found] == [
-        ("relu", "/relu/Relu_output_0", "name"), ("relu#2", "/relu_1/Relu_output_0", "name")]
+        ("relu", "/relu/Relu_output_0", "name"),
+        ("relu#2", "/relu_1/Relu_output_0", "name"),
+    ]
 
 
 def test_the_model_as_a_whole_is_its_outputs_and_so_are_its_last_modules():
@@ -186,8 +204,10 @@ def test_the_model_as_a_whole_is_its_outputs_and_so_are_its_last_modules():
     reference = reference_of([("seq.0", a), ("seq.1", b), ("seq", b), ("<root>", b)])
     found = match_modules(reference, [("10", a + 9), ("11", a + 5), ("12", b + 9)], outputs=["12"])
     assert [(m.module, m.blob, m.how) for m in found] == [
-        ("seq.1", "12", "the same value as its inner module"), ("seq", "12", "the same value as its inner module"),
-        ("<root>", "12", "the model's output")]
+        ("seq.1", "12", "the same value as its inner module"),
+        ("seq", "12", "the same value as its inner module"),
+        ("<root>", "12", "the model's output"),
+    ]
 
 
 def test_content_in_order_settles_equal_shapes():
@@ -217,7 +237,9 @@ def test_several_of_one_shape_are_called_ambiguous():
     blobs = [("10", a), ("11", wrong), ("12", wrong + 1)]
     found = match_modules(reference_of([("a", a), ("b", a + 1), ("c", a + 2)]), blobs)
     assert [(m.blob, m.how, m.sure) for m in found[1:]] == [
-        ("11", "shape in order, ambiguous", False), ("12", "shape in order, ambiguous", False)]
+        ("11", "shape in order, ambiguous", False),
+        ("12", "shape in order, ambiguous", False),
+    ]
 
 
 def test_shapes_of_unequal_number_are_not_matched():
@@ -228,8 +250,9 @@ def test_shapes_of_unequal_number_are_not_matched():
 
 def test_a_changed_shape_between_two_matches_is_found_by_position():
     a, c = noise(1, 2, 3), noise(3, 2, 3)
-    found = match_modules(reference_of([("a", a), ("conv", noise(2, 4, 28)), ("c", c)]),
-                          [("10", a), ("11", noise(2, 4, 24)), ("12", c)])
+    found = match_modules(
+        reference_of([("a", a), ("conv", noise(2, 4, 28)), ("c", c)]), [("10", a), ("11", noise(2, 4, 24)), ("12", c)]
+    )
     assert found[1] == Match("conv", "11", "position, the only one between two matches", False)
 
 

@@ -43,13 +43,20 @@ CONVOLUTIONS = {
     "plain": ({"group": 2}, lambda: F.conv2d(double(X), double(W), double(B), groups=2)),
     "strides, pads, dilations": (
         {"group": 2, "strides": [2, 1], "pads": [1, 2, 1, 2], "dilations": [2, 3]},
-        lambda: F.conv2d(double(X), double(W), double(B), (2, 1), (1, 2), (2, 3), 2)),
-    "uneven pads": ({"group": 2, "pads": [0, 1, 2, 3]},
-                    lambda: F.conv2d(F.pad(double(X), (1, 3, 0, 2)), double(W), double(B), groups=2)),
-    "SAME_UPPER": ({"group": 2, "auto_pad": "SAME_UPPER"},
-                   lambda: F.conv2d(F.pad(double(X), (0, 1, 1, 1)), double(W), double(B), groups=2)),
-    "SAME_LOWER": ({"group": 2, "auto_pad": "SAME_LOWER"},
-                   lambda: F.conv2d(F.pad(double(X), (1, 0, 1, 1)), double(W), double(B), groups=2)),
+        lambda: F.conv2d(double(X), double(W), double(B), (2, 1), (1, 2), (2, 3), 2),
+    ),
+    "uneven pads": (
+        {"group": 2, "pads": [0, 1, 2, 3]},
+        lambda: F.conv2d(F.pad(double(X), (1, 3, 0, 2)), double(W), double(B), groups=2),
+    ),
+    "SAME_UPPER": (
+        {"group": 2, "auto_pad": "SAME_UPPER"},
+        lambda: F.conv2d(F.pad(double(X), (0, 1, 1, 1)), double(W), double(B), groups=2),
+    ),
+    "SAME_LOWER": (
+        {"group": 2, "auto_pad": "SAME_LOWER"},
+        lambda: F.conv2d(F.pad(double(X), (1, 0, 1, 1)), double(W), double(B), groups=2),
+    ),
 }
 
 
@@ -63,8 +70,10 @@ def test_convolution_is_that_of_pytorch_in_double(which, ask):
 
 TRANSPOSED = {
     "plain": ({"group": 2}, {"groups": 2}),
-    "strides, pads, extra": ({"strides": [2, 3], "pads": [1, 0, 1, 0], "output_padding": [1, 2], "group": 2},
-                             {"stride": (2, 3), "padding": (1, 0), "output_padding": (1, 2), "groups": 2}),
+    "strides, pads, extra": (
+        {"strides": [2, 3], "pads": [1, 0, 1, 0], "output_padding": [1, 2], "group": 2},
+        {"stride": (2, 3), "padding": (1, 0), "output_padding": (1, 2), "groups": 2},
+    ),
     "dilations": ({"dilations": [2, 1], "group": 2}, {"dilation": (2, 1), "groups": 2}),
 }
 
@@ -116,8 +125,9 @@ def test_old_softmax_flattens(kind, ask):
     x = random(2, 3, 4)
     found = ask(node(kind, "x", "y", axis=1), {"x": x})
     flat = double(x).reshape(2, 12)
-    assert close(found.values["y"].reshape(2, 12), getattr(torch, "softmax" if kind == "Softmax" else "log_softmax")(
-        flat, 1))
+    assert close(
+        found.values["y"].reshape(2, 12), getattr(torch, "softmax" if kind == "Softmax" else "log_softmax")(flat, 1)
+    )
     assert found.doubt == ""
 
 
@@ -142,8 +152,12 @@ def test_upsample_linear_is_checked_by_onnxruntime(ask):
 
 def test_a_branch_computes_in_float64_throughout(ask):
     third = helper.make_node("Constant", [], ["third"], value=helper.make_tensor("t", TensorProto.FLOAT, [], [1 / 3]))
-    branch = helper.make_graph([third, node("Mul", "x third", "out")], "branch", [],
-                               [helper.make_tensor_value_info("out", TensorProto.FLOAT, None)])
+    branch = helper.make_graph(
+        [third, node("Mul", "x third", "out")],
+        "branch",
+        [],
+        [helper.make_tensor_value_info("out", TensorProto.FLOAT, None)],
+    )
     inputs = {"x": random(3), "c": np.array(True)}
     found = ask(node("If", "c", "y", then_branch=branch, else_branch=branch), inputs)
     assert close(found.values["y"], random(3).astype(np.float64) * np.float64(np.float32(1 / 3)))
@@ -166,9 +180,9 @@ def test_noise_is_large_where_the_node_is_ill_conditioned(ask):
 
 
 def test_integers_stay_integers(ask):
-    inputs = {"a": np.array([2 ** 60 + 1]), "b": np.array([1])}
+    inputs = {"a": np.array([2**60 + 1]), "b": np.array([1])}
     found = ask(node("Add", "a b", "y"), inputs)
-    assert found.values["y"].dtype == np.int64 and found.values["y"].tolist() == [2 ** 60 + 2]
+    assert found.values["y"].dtype == np.int64 and found.values["y"].tolist() == [2**60 + 2]
     assert found.noise == {}
 
 

@@ -3,6 +3,7 @@
 Everything here runs on the near side and imports numpy alone; `engines` runs in the interpreter that
 has the libraries.
 """
+
 from .engine import Engine
 from .exposing import Exposed, expose
 from .making import make_onnxruntime, make_torch
@@ -12,6 +13,19 @@ from .sources import Elsewhere, load
 from .truth import NodeTruth, Truth
 
 __all__ = [
-    "Elsewhere", "Engine", "Exposed", "Match", "NodeTruth", "Reference", "Truth", "expose", "load",
-    "make_onnxruntime", "make_torch", "match_modules", "open_capture", "open_folder", "open_npz",
+    "Elsewhere",
+    "Engine",
+    "Exposed",
+    "Match",
+    "NodeTruth",
+    "Reference",
+    "Truth",
+    "expose",
+    "load",
+    "make_onnxruntime",
+    "make_torch",
+    "match_modules",
+    "open_capture",
+    "open_folder",
+    "open_npz",
 ]

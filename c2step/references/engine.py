@@ -3,6 +3,7 @@
 An engine may die or hang; then it is named what it was at.  It needs nothing of ours installed: it
 gets these files by their place, so that the other interpreter's own packages stay in force.
 """
+
 import contextlib
 import json
 import os
@@ -31,8 +32,11 @@ for name, place in %r:
 from c2step.references.engines.%s import main
 main()
 """
-_PACKAGES = [("c2step", _ROOT), ("c2step.references", os.path.join(_ROOT, "references")),
-             ("c2step.references.engines", os.path.join(_ROOT, "references", "engines"))]
+_PACKAGES = [
+    ("c2step", _ROOT),
+    ("c2step.references", os.path.join(_ROOT, "references")),
+    ("c2step.references.engines", os.path.join(_ROOT, "references", "engines")),
+]
 
 
 class Engine:
@@ -51,12 +55,17 @@ class Engine:
         self._doing: Dict[str, Any] = {}
         try:
             self._process = subprocess.Popen(
-                [python, "-c", _START % (_PACKAGES, module)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                stderr=self._printed, start_new_session=True)
+                [python, "-c", _START % (_PACKAGES, module)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._printed,
+                start_new_session=True,
+            )
         except OSError as error:
             self._printed.close()
-            raise RuntimeMissing("cannot start %s: %s" % (python, error.strerror or error),
-                                 "name an interpreter that has %s" % name) from error
+            raise RuntimeMissing(
+                "cannot start %s: %s" % (python, error.strerror or error), "name an interpreter that has %s" % name
+            ) from error
         self._replies: "queue.Queue[Optional[bytes]]" = queue.Queue()
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
@@ -68,8 +77,10 @@ class Engine:
         except WorkerDied as death:
             self.close()
             words = self._said[-1] if self._said else death.message
-            raise ReferenceFailed("%s cannot run %s: %s" % (self.python, self.name, words),
-                                  "install it there, or name another interpreter") from death
+            raise ReferenceFailed(
+                "%s cannot run %s: %s" % (self.python, self.name, words),
+                "install it there, or name another interpreter",
+            ) from death
 
     def __enter__(self) -> "Engine":
         return self
@@ -77,8 +88,9 @@ class Engine:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def ask(self, request: Dict[str, Any], heard: Optional[Heard] = None,
-            timeout: Optional[float] = None) -> Dict[str, Any]:
+    def ask(
+        self, request: Dict[str, Any], heard: Optional[Heard] = None, timeout: Optional[float] = None
+    ) -> Dict[str, Any]:
         """Send a request and return its answer; `heard` gets the events on the way.
 
         Raises ReferenceFailed where the engine refuses, WorkerDied where it ends, WorkerTimeout
@@ -117,8 +129,10 @@ class Engine:
         if "bug" in message:
             missing = [line for line in message["bug"].splitlines() if line.startswith("ModuleNotFoundError")]
             if missing:
-                raise ReferenceFailed("%s cannot run %s: %s" % (self.python, self.name, missing[-1]),
-                                      "install it there, or name another interpreter")
+                raise ReferenceFailed(
+                    "%s cannot run %s: %s" % (self.python, self.name, missing[-1]),
+                    "install it there, or name another interpreter",
+                )
             raise RuntimeError("%s in %s:\n%s" % (self.name, self.python, message["bug"]))
         done: Dict[str, Any] = message["done"]
         return done
@@ -128,14 +142,22 @@ class Engine:
         self._show()
         how = _signal_name(code) if code < 0 else "exit status %d" % code
         doing = self._doing.get("doing", "")
-        return WorkerDied("%s ended by %s%s" % (self.name, how, " at " + doing if doing else ""),
-                          "values up to there are kept", signal=how, index=self._doing.get("at"))
+        return WorkerDied(
+            "%s ended by %s%s" % (self.name, how, " at " + doing if doing else ""),
+            "values up to there are kept",
+            signal=how,
+            index=self._doing.get("at"),
+        )
 
     def _hung(self, timeout: Optional[float]) -> WorkerTimeout:
         self.kill()
         doing = self._doing.get("doing", "")
-        return WorkerTimeout("%s said nothing for %g s%s" % (self.name, timeout or 0, " at " + doing if doing else ""),
-                             "give it more time", signal="SIGKILL", index=self._doing.get("at"))
+        return WorkerTimeout(
+            "%s said nothing for %g s%s" % (self.name, timeout or 0, " at " + doing if doing else ""),
+            "give it more time",
+            signal="SIGKILL",
+            index=self._doing.get("at"),
+        )
 
     def _read(self) -> None:
         assert self._process.stdout is not None

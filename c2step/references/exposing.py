@@ -1,4 +1,5 @@
 """`c2step expose`: an ONNX file whose inner values are outputs too, for any other runtime."""
+
 import os
 from typing import List, NamedTuple, Optional, Sequence
 
@@ -18,16 +19,23 @@ class Exposed(NamedTuple):
 
     def text(self) -> str:
         """In words, for the command line."""
-        said = "%s: %d values are outputs now, after the %d that were" % (
-            self.path, len(self.names), len(self.outputs))
+        said = "%s: %d values are outputs now, after the %d that were" % (self.path, len(self.names), len(self.outputs))
         if self.untyped:
-            said += ("\nno type is known for %s: onnxruntime finds it out, onnx.checker wants it stated"
-                     % ", ".join(self.untyped))
+            said += "\nno type is known for %s: onnxruntime finds it out, onnx.checker wants it stated" % ", ".join(
+                self.untyped
+            )
         return said
 
 
-def expose(model: str, out: str, python: str, types: Optional[Sequence[str]] = None, match: Optional[str] = None,
-           every: bool = False, shown: Optional[Shown] = None) -> Exposed:
+def expose(
+    model: str,
+    out: str,
+    python: str,
+    types: Optional[Sequence[str]] = None,
+    match: Optional[str] = None,
+    every: bool = False,
+    shown: Optional[Shown] = None,
+) -> Exposed:
     """Write `out`, a copy of `model` in which the chosen values are outputs too.
 
     `types` are ONNX operator types, `match` is a regular expression that a name must contain, `every`
@@ -36,8 +44,15 @@ def expose(model: str, out: str, python: str, types: Optional[Sequence[str]] = N
     """
     _check(types, match, every)
     with Engine(python, "onnx_engine", "onnx", shown) as engine:
-        done = engine.ask({"do": "expose", "model": os.path.abspath(model), "out": os.path.abspath(out),
-                           "types": list(types) if types else None, "match": match})
+        done = engine.ask(
+            {
+                "do": "expose",
+                "model": os.path.abspath(model),
+                "out": os.path.abspath(out),
+                "types": list(types) if types else None,
+                "match": match,
+            }
+        )
     return Exposed(out, done["outputs"], done["names"], done["untyped"])
 
 

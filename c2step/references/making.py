@@ -1,4 +1,5 @@
 """Making golden values: onnxruntime and PyTorch, each in a process that may die, into a capture."""
+
 import os
 from typing import Any, Callable, Dict, Mapping, Optional
 
@@ -18,9 +19,15 @@ Progress = Callable[[int, int, str], None]
 _DEATHS = 20
 
 
-def make_onnxruntime(model_path: str, inputs: Mapping[str, np.ndarray], out_dir: str, python: str,
-                     progress: Optional[Progress] = None, shown: Optional[Shown] = None,
-                     timeout: Optional[float] = None) -> Reference:
+def make_onnxruntime(
+    model_path: str,
+    inputs: Mapping[str, np.ndarray],
+    out_dir: str,
+    python: str,
+    progress: Optional[Progress] = None,
+    shown: Optional[Shown] = None,
+    timeout: Optional[float] = None,
+) -> Reference:
     """Every value of an ONNX file on these inputs, from onnxruntime with optimisations off.
 
     Nodes are run one by one, so memory holds what one node needs.  A node that onnxruntime refuses,
@@ -35,9 +42,15 @@ def make_onnxruntime(model_path: str, inputs: Mapping[str, np.ndarray], out_dir:
     return open_capture(out_dir)
 
 
-def make_torch(spec: str, inputs: Mapping[str, np.ndarray], out_dir: str, python: str,
-               progress: Optional[Progress] = None, shown: Optional[Shown] = None,
-               timeout: Optional[float] = None) -> Reference:
+def make_torch(
+    spec: str,
+    inputs: Mapping[str, np.ndarray],
+    out_dir: str,
+    python: str,
+    progress: Optional[Progress] = None,
+    shown: Optional[Shown] = None,
+    timeout: Optional[float] = None,
+) -> Reference:
     """The outputs of every module of a PyTorch model on these inputs; `spec` is FILE.py:factory.
 
     The factory gives a module, or a module and a dict with `inputs` (the names in the order in which
@@ -47,8 +60,9 @@ def make_torch(spec: str, inputs: Mapping[str, np.ndarray], out_dir: str, python
     """
     path, colon, factory = spec.rpartition(":")
     if not colon or not os.path.isfile(path):
-        raise ReferenceFailed("%s is not FILE.py:factory" % spec,
-                              "name a Python file and the function in it that gives the module")
+        raise ReferenceFailed(
+            "%s is not FILE.py:factory" % spec, "name a Python file and the function in it that gives the module"
+        )
     run = _Recording(out_dir, python, inputs, progress, shown)
     try:
         run.torch(os.path.abspath(path), factory, timeout)
@@ -60,8 +74,14 @@ def make_torch(spec: str, inputs: Mapping[str, np.ndarray], out_dir: str, python
 class _Recording:
     """One capture being filled by an engine, which is started again where it left off when it dies."""
 
-    def __init__(self, out_dir: str, python: str, inputs: Mapping[str, np.ndarray], progress: Optional[Progress],
-                 shown: Optional[Shown]) -> None:
+    def __init__(
+        self,
+        out_dir: str,
+        python: str,
+        inputs: Mapping[str, np.ndarray],
+        progress: Optional[Progress],
+        shown: Optional[Shown],
+    ) -> None:
         self.writer = CaptureWriter(out_dir)
         self.out, self.python = self.writer.path, python
         self.arrays = {name: np.asarray(array) for name, array in inputs.items()}
@@ -76,8 +96,18 @@ class _Recording:
         self.header.update(header, inputs=[_declared(name, array) for name, array in self.arrays.items()])
         self.writer.begin(self.header)
         for slot, (name, array) in enumerate(self.arrays.items()):
-            self.add({"index": None, "type": "Input", "name": name, "node": None, "status": "ok", "error": "",
-                      "inputs": [], "outputs": [_stored(self.out, slot, name, array)]})
+            self.add(
+                {
+                    "index": None,
+                    "type": "Input",
+                    "name": name,
+                    "node": None,
+                    "status": "ok",
+                    "error": "",
+                    "inputs": [],
+                    "outputs": [_stored(self.out, slot, name, array)],
+                }
+            )
 
     def add(self, row: Dict[str, Any]) -> None:
         """Write a row, and remember what it gave."""
@@ -105,9 +135,17 @@ class _Recording:
                 told = engine.ask({"do": "open", "model": os.path.abspath(model), "inputs": given})
                 if not begun:
                     notes, begun = told["notes"], True
-                    self.begin({"engine": "onnxruntime", "model": os.path.abspath(model), "sha256": told["sha256"],
-                                "opset": told["opset"], "versions": dict(told["versions"], python=engine.version),
-                                "preprocessing": "", "notes": notes})
+                    self.begin(
+                        {
+                            "engine": "onnxruntime",
+                            "model": os.path.abspath(model),
+                            "sha256": told["sha256"],
+                            "opset": told["opset"],
+                            "versions": dict(told["versions"], python=engine.version),
+                            "preprocessing": "",
+                            "notes": notes,
+                        }
+                    )
                 try:
                     engine.ask(self._nodes(start), self.heard, timeout)
                     return
@@ -115,8 +153,9 @@ class _Recording:
                     start = self._bury(death)
                     notes.append(death.message)
                     self.writer.write_header(self.header)
-        raise ReferenceFailed("onnxruntime ended %d times on %s" % (_DEATHS, model),
-                              "values up to there are in %s" % self.out)
+        raise ReferenceFailed(
+            "onnxruntime ended %d times on %s" % (_DEATHS, model), "values up to there are in %s" % self.out
+        )
 
     def _nodes(self, start: int) -> Dict[str, Any]:
         return {"do": "run", "out": self.out, "start": start, "tick": 1, "values": self.values, "lost": self.lost}
@@ -134,18 +173,33 @@ class _Recording:
 
     def _absent(self, name: str, reason: str) -> Dict[str, Any]:
         version = self.values[name]["version"] + 1 if name in self.values else 1
-        return {"name": name, "version": version, "kind": "missing", "dtype": "", "shape": [], "file": None,
-                "summary": {"kind": "missing", "text": reason}}
+        return {
+            "name": name,
+            "version": version,
+            "kind": "missing",
+            "dtype": "",
+            "shape": [],
+            "file": None,
+            "summary": {"kind": "missing", "text": reason},
+        }
 
     def torch(self, path: str, factory: str, timeout: Optional[float]) -> None:
         """Run the module once."""
         with Engine(self.python, "torch_engine", "PyTorch", self.shown) as engine:
             try:
-                told = engine.ask({"do": "open", "path": path, "factory": factory, "inputs": list(self.arrays)},
-                                  self.heard, timeout)
-                self.begin({"engine": "torch", "model": "%s:%s" % (path, factory), "sha256": told["sha256"],
-                            "versions": dict(told["versions"], python=engine.version),
-                            "preprocessing": told["preprocessing"], "notes": told["notes"]})
+                told = engine.ask(
+                    {"do": "open", "path": path, "factory": factory, "inputs": list(self.arrays)}, self.heard, timeout
+                )
+                self.begin(
+                    {
+                        "engine": "torch",
+                        "model": "%s:%s" % (path, factory),
+                        "sha256": told["sha256"],
+                        "versions": dict(told["versions"], python=engine.version),
+                        "preprocessing": told["preprocessing"],
+                        "notes": told["notes"],
+                    }
+                )
                 files = {name: os.path.join(self.out, self.values[name]["file"]) for name in self.arrays}
                 done = engine.ask({"do": "run", "out": self.out, "files": files}, self.heard, timeout)
             except WorkerDied as death:
@@ -159,8 +213,13 @@ def _declared(name: str, array: np.ndarray) -> Dict[str, Any]:
 
     data = np.ascontiguousarray(array)
     digest = hashlib.sha256(data.tobytes()).hexdigest() if data.dtype.kind != "O" else ""
-    return {"name": name, "dtype": str(array.dtype), "shape": list(array.shape), "sha256": digest,
-            "type": _type_text(array)}
+    return {
+        "name": name,
+        "dtype": str(array.dtype),
+        "shape": list(array.shape),
+        "sha256": digest,
+        "type": _type_text(array),
+    }
 
 
 _WORDS = {"float32": "float", "float64": "double"}
@@ -186,5 +245,13 @@ def _stored(folder: str, slot: int, name: str, array: np.ndarray) -> Dict[str, A
     file = file_name(0, "i%d" % slot, name, kind)
     write_blob(os.path.join(folder, file), blob)
     summary = blob.summary()
-    return {"name": name, "version": 0, "kind": kind, "dtype": summary.dtype, "shape": list(array.shape), "file": file,
-            "type": _type_text(array), "summary": summary.to_json()}
+    return {
+        "name": name,
+        "version": 0,
+        "kind": kind,
+        "dtype": summary.dtype,
+        "shape": list(array.shape),
+        "file": file,
+        "type": _type_text(array),
+        "summary": summary.to_json(),
+    }

@@ -3,6 +3,7 @@
 Shapes alone prove nothing: a match that rests on them says so, and is `sure` only where no other
 blob could be meant.
 """
+
 import re
 from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
@@ -64,8 +65,7 @@ class _Matching:
         self._containers()
         self._by_shape()
         self._containers()
-        return [Match(self.modules[m], self.blobs[b][0], how, sure)
-                for m, (b, how, sure) in sorted(self.found.items())]
+        return [Match(self.modules[m], self.blobs[b][0], how, sure) for m, (b, how, sure) in sorted(self.found.items())]
 
     def _take(self, module: int, blob: int, how: str, sure: bool = True) -> None:
         self.found[module] = (blob, how, sure)
@@ -98,8 +98,10 @@ class _Matching:
 
     def _by_content(self) -> None:
         """The longest run of equal values in order, then equal values anywhere, then shared ones."""
-        everything = [[b for b in range(len(self.blobs)) if self._equal(m, b)] if m not in self.found else []
-                      for m in range(len(self.modules))]
+        everything = [
+            [b for b in range(len(self.blobs)) if self._equal(m, b)] if m not in self.found else []
+            for m in range(len(self.modules))
+        ]
         equal = [[b for b in candidates if b not in self.taken] for candidates in everything]
         for module, blob in _in_order(equal):
             self._take(module, blob, CONTENT, self._alone(module, equal))
@@ -120,16 +122,22 @@ class _Matching:
                 if self.modules[outer] not in (ROOT, self.modules[inner].rpartition(".")[0]):
                     continue
                 known, other = (inner, outer) if inner in self.found else (outer, inner)
-                if known in self.found and other not in self.found and np.array_equal(
-                        self.values[known], self.values[other]):
+                if (
+                    known in self.found
+                    and other not in self.found
+                    and np.array_equal(self.values[known], self.values[other])
+                ):
                     self._take(other, self.found[known][0], INNER, self.found[known][2])
 
     def _by_shape(self) -> None:
         """What lies between two matches, where modules and blobs of one shape are equally many."""
         for modules, blobs in self._gaps():
             for shape in dict.fromkeys(self.values[m].shape for m in modules):
-                self._pair([m for m in modules if self.values[m].shape == shape],
-                           [b for b in blobs if self.blobs[b][1].shape == shape], SHAPE)
+                self._pair(
+                    [m for m in modules if self.values[m].shape == shape],
+                    [b for b in blobs if self.blobs[b][1].shape == shape],
+                    SHAPE,
+                )
             self._pair([m for m in modules if m not in self.found], [b for b in blobs if b not in self.taken], POSITION)
 
     def _pair(self, modules: List[int], blobs: List[int], how: str) -> None:
@@ -164,7 +172,8 @@ class _Matching:
             return bool(np.array_equal(a, b))
         head = slice(0, 1024)  # most pairs that differ do so here already
         return _close(a.reshape(-1)[head], b.reshape(-1)[head], self.limits[module]) and _close(
-            a, b, self.limits[module])
+            a, b, self.limits[module]
+        )
 
 
 def _scale(a: np.ndarray) -> float:
@@ -185,8 +194,9 @@ def _in_order(equal: List[List[int]]) -> List[Tuple[int, int]]:
     best: Dict[int, Tuple[int, Optional[Tuple[int, int, object]]]] = {}
     for module, candidates in enumerate(equal):
         for blob in sorted(candidates, reverse=True):
-            length, chain = max(((n, c) for b, (n, c) in best.items() if b < blob),
-                                key=lambda item: item[0], default=(0, None))
+            length, chain = max(
+                ((n, c) for b, (n, c) in best.items() if b < blob), key=lambda item: item[0], default=(0, None)
+            )
             if blob not in best or length + 1 > best[blob][0]:
                 best[blob] = (length + 1, (module, blob, chain))
     chain = max(best.values(), key=lambda item: item[0], default=(0, None))[1]

@@ -1,4 +1,5 @@
 """Golden values by name, wherever they come from, read when they are asked for."""
+
 import json
 import os
 import zipfile
@@ -138,6 +139,7 @@ def _from_archive(path: str, key: str, name: str) -> Load:
         except _UNREADABLE as error:
             raise CaptureError("cannot read %s from %s: %s" % (name, path, error)) from error
         return Blob(name, STRING if array.dtype.kind in "SU" else TENSOR, array)
+
     return load
 
 
@@ -162,8 +164,10 @@ def open_folder(path: str, name_map: Optional[str] = None) -> Reference:
     if not files and "ref.npz" in entries:
         return open_npz(os.path.join(path, "ref.npz"), name_map)
     if not files:
-        raise CaptureError("%s holds no capture and no .npy file" % path,
-                           "give a capture, an .npz of named arrays or a folder of .npy files")
+        raise CaptureError(
+            "%s holds no capture and no .npy file" % path,
+            "give a capture, an .npz of named arrays or a folder of .npy files",
+        )
     found = next((os.path.join(path, entry) for entry in _NAME_FILES if entry in entries), None)
     names = _names(name_map or found, [file[:-4] for file in files])
     reference = Reference(path, {"kind": "reference", "engine": "files"})
@@ -183,6 +187,7 @@ def _from_file(path: str, name: str) -> Load:
         except (OSError, ValueError) as error:
             raise CaptureError("cannot read %s from %s: %s" % (name, path, error)) from error
         return Blob(name, STRING if array.dtype.kind in "SU" else TENSOR, array)
+
     return load
 
 
@@ -212,4 +217,3 @@ def _key_first(data: Dict[str, str], keys: List[str]) -> Dict[str, str]:
 def is_capture(path: str) -> bool:
     """Whether a directory is a capture."""
     return os.path.isfile(os.path.join(path, HEADER))
-

@@ -1,4 +1,5 @@
 """What `--against` may name, and who makes it."""
+
 import os
 from typing import Mapping, NamedTuple, Optional, Union
 
@@ -23,9 +24,17 @@ _ELSEWHERE = ("python", "docker", "runtime", "backend")
 _FORMS = "onnxruntime, torch:FILE.py:factory, python:PATH, a capture, an .npz file or a folder of .npy files"
 
 
-def load(spec: str, model_path: Optional[str], inputs: Mapping[str, np.ndarray], out_dir: str, python: str,
-         progress: Optional[Progress] = None, shown: Optional[Shown] = None, timeout: Optional[float] = None,
-         name_map: Optional[str] = None) -> Union[Reference, Elsewhere]:
+def load(
+    spec: str,
+    model_path: Optional[str],
+    inputs: Mapping[str, np.ndarray],
+    out_dir: str,
+    python: str,
+    progress: Optional[Progress] = None,
+    shown: Optional[Shown] = None,
+    timeout: Optional[float] = None,
+    name_map: Optional[str] = None,
+) -> Union[Reference, Elsewhere]:
     """The reference that `spec` names, made in `out_dir` where it has to be made.
 
     Values that another run of the nets must give are an `Elsewhere`.
@@ -33,8 +42,10 @@ def load(spec: str, model_path: Optional[str], inputs: Mapping[str, np.ndarray],
     kind, _, rest = spec.partition(":")
     if spec == "onnxruntime":
         if model_path is None:
-            raise UsageError("onnxruntime needs the ONNX model, and these are Caffe2 nets",
-                             "compare with a capture or with another runtime")
+            raise UsageError(
+                "onnxruntime needs the ONNX model, and these are Caffe2 nets",
+                "compare with a capture or with another runtime",
+            )
         return make_onnxruntime(model_path, inputs, out_dir, python, progress, shown, timeout)
     if kind == "torch" and rest:
         return make_torch(rest, inputs, out_dir, python, progress, shown, timeout)

@@ -1,4 +1,5 @@
 """Asking for one node in float64: an engine kept for many nodes of one model."""
+
 import os
 import tempfile
 from typing import Any, Dict, Mapping, NamedTuple, Optional, Union
@@ -31,8 +32,9 @@ class Truth:
     A node that ends the process raises WorkerDied; the next one starts another process.
     """
 
-    def __init__(self, model_path: str, python: str, shown: Optional[Shown] = None,
-                 timeout: Optional[float] = None) -> None:
+    def __init__(
+        self, model_path: str, python: str, shown: Optional[Shown] = None, timeout: Optional[float] = None
+    ) -> None:
         self.model_path, self.python = os.path.abspath(model_path), python
         self._shown, self._timeout = shown, timeout
         self._engine: Optional[Engine] = None
@@ -50,8 +52,13 @@ class Truth:
         Initializers and outputs of Constant nodes need not be given.  `draws` is how often the inputs are
         moved to measure the noise.  ReferenceFailed where nothing computes the node in float64.
         """
-        request = {"do": "truth", "node": which, "inputs": self._write(inputs), "out": self._folder.name,
-                   "draws": draws}
+        request = {
+            "do": "truth",
+            "node": which,
+            "inputs": self._write(inputs),
+            "out": self._folder.name,
+            "draws": draws,
+        }
         try:
             done = self._running().ask(request, timeout=self._timeout)
         except (WorkerDied, KeyboardInterrupt):

@@ -3,6 +3,7 @@
 The values of the outputs that were there stay the same and stay first; what follows are the chosen
 values in the order in which they are made, each once, with its type where shape inference finds one.
 """
+
 import os
 import re
 from typing import Any, Dict, Iterator, List, Optional, Set
@@ -60,8 +61,12 @@ def _types(graph: Graph, names: List[str]) -> Dict[str, Any]:
         inferred = onnx.shape_inference.infer_shapes(skeleton, data_prop=True)
     except Exception:  # a model that it cannot follow: what the file itself states remains
         inferred = skeleton
-    types = {value.name: value for value in inferred.graph.value_info if value.type.WhichOneof("value")
-             and (not value.type.HasField("tensor_type") or value.type.tensor_type.elem_type)}
+    types = {
+        value.name: value
+        for value in inferred.graph.value_info
+        if value.type.WhichOneof("value")
+        and (not value.type.HasField("tensor_type") or value.type.tensor_type.elem_type)
+    }
     unknown = [name for name in names if not (name in types and _is_whole(types[name]))]
     if unknown:
         types.update(_as_onnxruntime_sees(skeleton, unknown))
@@ -81,8 +86,11 @@ def _as_onnxruntime_sees(skeleton: Any, names: List[str]) -> Dict[str, Any]:
         return {}
     found = {out.name: out for out in session.get_outputs() if out.name in names}
     # it gives [] for a scalar and for an unknown rank alike
-    return {name: onnx.helper.make_value_info(name, type_proto(out.type, tuple(out.shape)))
-            for name, out in found.items() if out.shape}
+    return {
+        name: onnx.helper.make_value_info(name, type_proto(out.type, tuple(out.shape)))
+        for name, out in found.items()
+        if out.shape
+    }
 
 
 def _is_whole(value: Any) -> bool:
@@ -122,7 +130,8 @@ def _write(graph: Graph, out: str) -> None:
             onnx.save_model(model, out)
             return
         external_data_helper.load_external_data_for_model(model, graph.folder)
-        onnx.save_model(model, out, save_as_external_data=True, location=os.path.basename(out) + ".data",
-                        size_threshold=1024)
+        onnx.save_model(
+            model, out, save_as_external_data=True, location=os.path.basename(out) + ".data", size_threshold=1024
+        )
     except OSError as error:
         raise ReferenceFailed("cannot write %s: %s" % (out, error.strerror or error)) from error

@@ -3,6 +3,7 @@
 onnx's own reference evaluator lacks these, is slow at them, or knows only their newest meaning.
 Each function takes the node's attributes and its inputs in order (None for one left out).
 """
+
 import itertools
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
@@ -36,8 +37,9 @@ class _Window(NamedTuple):
         """The input with its padding, cut where the padding is negative."""
         width = [(0, 0)] * 2 + [(max(b, 0), max(a, 0)) for b, a in zip(self.before, self.after)]
         padded = np.pad(x, width, mode="constant", constant_values=fill)
-        cut = [slice(None)] * 2 + [slice(max(-b, 0), padded.shape[i + 2] - max(-a, 0))
-                                   for i, (b, a) in enumerate(zip(self.before, self.after))]
+        cut = [slice(None)] * 2 + [
+            slice(max(-b, 0), padded.shape[i + 2] - max(-a, 0)) for i, (b, a) in enumerate(zip(self.before, self.after))
+        ]
         return np.asarray(padded[tuple(cut)])
 
 
@@ -123,8 +125,9 @@ def _spread(attributes: Attributes, spatial: Sequence[int], kernel: Sequence[int
     auto, wanted = _text(attributes.get("auto_pad", "NOTSET")), attributes.get("output_shape")
     if wanted is None and auto.startswith("SAME"):
         wanted = [s * stride for s, stride in zip(spatial, strides)]
-    full = tuple(st * (s - 1) + e + (k - 1) * d + 1
-                 for s, k, st, d, e in zip(spatial, kernel, strides, dilations, extra))
+    full = tuple(
+        st * (s - 1) + e + (k - 1) * d + 1 for s, k, st, d, e in zip(spatial, kernel, strides, dilations, extra)
+    )
     if wanted is not None:
         totals = [max(f - o, 0) for f, o in zip(full, wanted[-rank:])]
         halves = [t // 2 if auto == "SAME_UPPER" else t - t // 2 for t in totals]
@@ -174,7 +177,7 @@ def _counted(attributes: Attributes, window: _Window, spatial: Tuple[int, ...]) 
 def _flat(attributes: Attributes, x: np.ndarray) -> np.ndarray:
     """Before opset 13 the axes from `axis` on were taken as one."""
     axis = attributes.get("axis", 1)
-    return x.reshape(int(np.prod(x.shape[:axis + x.ndim if axis < 0 else axis], dtype=np.int64)), -1)
+    return x.reshape(int(np.prod(x.shape[: axis + x.ndim if axis < 0 else axis], dtype=np.int64)), -1)
 
 
 def _softmax(attributes: Attributes, inputs: Inputs, outputs: int) -> Optional[List[np.ndarray]]:

@@ -4,6 +4,7 @@ Running nodes one by one on stored values gives what the whole graph gives with 
 off, holds no more in memory than one node needs, and leaves every other node standing when one is
 refused or ends the process.
 """
+
 import hashlib
 import os
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple
@@ -90,8 +91,11 @@ class Graph:
 
     def call(self, node: Any, feeds: Dict[str, Any], types: Dict[str, str]) -> Call:
         """A node with its feeds; initializers and outputs of Constant nodes stay constants."""
-        constants = {name: self.loaded(self.initializers[name]) for name in self.reads(node)
-                     if name in self.initializers and name not in feeds}
+        constants = {
+            name: self.loaded(self.initializers[name])
+            for name in self.reads(node)
+            if name in self.initializers and name not in feeds
+        }
         fixed = [n for n in feeds if n in self.fixed and types[n] not in WIDER and isinstance(feeds[n], np.ndarray)]
         constants.update((name, feeds[name]) for name in fixed)
         rest = {name: value for name, value in feeds.items() if name not in fixed}
@@ -113,8 +117,10 @@ class Graph:
             if external_data_helper.uses_external_data(tensor):
                 place = external_data_helper.ExternalDataInfo(tensor).location
                 if not os.path.isfile(os.path.join(self.folder, place)):
-                    raise ReferenceFailed("weights file %s, which tensor %s needs, is not beside %s" % (
-                        place, tensor.name, self.path), "copy it into %s" % self.folder)
+                    raise ReferenceFailed(
+                        "weights file %s, which tensor %s needs, is not beside %s" % (place, tensor.name, self.path),
+                        "copy it into %s" % self.folder,
+                    )
 
     def _in_order(self) -> Iterator[Tuple[int, Any]]:
         """Nodes in file order, except that one which comes too early waits for its inputs."""
@@ -187,8 +193,9 @@ def dense(tensor: Any) -> np.ndarray:
     return array
 
 
-def model_of(graph: Graph, call: Call, outputs: Optional[Dict[str, str]] = None,
-             apart: Optional[Dict[str, np.ndarray]] = None) -> Any:
+def model_of(
+    graph: Graph, call: Call, outputs: Optional[Dict[str, str]] = None, apart: Optional[Dict[str, np.ndarray]] = None
+) -> Any:
     """One node as a model: its feeds are inputs, its outputs have no type, or the type `outputs` gives.
 
     Values of types that numpy has not are widened at the borders, which loses nothing.  Where `apart` is

@@ -1,4 +1,5 @@
 """onnxruntime, one node at a time, optimisations off, one thread: the same bits on every run."""
+
 import re
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 

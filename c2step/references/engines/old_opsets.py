@@ -3,6 +3,7 @@
 The values that a node reads are known when it is run alone, so the old `broadcast` and `axis` are
 written out as a shape, and nothing is left to guess.
 """
+
 from typing import Any, Callable, Dict
 
 import numpy as np
@@ -125,6 +126,11 @@ _RULES: Dict[str, Callable[[Call], None]] = {
     **dict.fromkeys(("Add", "Sub", "Mul", "Div", "Pow", "And", "Or", "Xor", "Equal", "Greater", "Less"), _broadcast),
     **dict.fromkeys(("BatchNormalization", "Dropout"), _test_mode),
     **dict.fromkeys(("LSTM", "GRU", "RNN"), _recurrent),
-    "Cast": _cast, "Concat": _concat, "Gemm": _gemm, "PRelu": _slope, "Pad": _pad, "Tile": _tile,
+    "Cast": _cast,
+    "Concat": _concat,
+    "Gemm": _gemm,
+    "PRelu": _slope,
+    "Pad": _pad,
+    "Tile": _tile,
     "Upsample": _upsample,
 }

@@ -3,6 +3,7 @@
 `open` reads a file, `run` runs its nodes one by one and writes each value at once, `truth` computes
 one node in float64, `expose` writes a copy with more outputs.
 """
+
 import os
 from typing import Any, Dict, Iterator, List, Optional, Tuple
 
@@ -45,8 +46,13 @@ class _Engine:
             versions["onnxruntime"] = onnxruntime.__version__
         given = request.get("inputs")
         notes = [] if given is None else list(_check_inputs(self.graph, given))
-        return {"versions": versions, "sha256": self.graph.digest(), "notes": notes, "opset": self.graph.opset,
-                "nodes": len(self.graph.nodes)}
+        return {
+            "versions": versions,
+            "sha256": self.graph.digest(),
+            "notes": notes,
+            "opset": self.graph.opset,
+            "nodes": len(self.graph.nodes),
+        }
 
     def run(self, request: Dict[str, Any], send: Event) -> Dict[str, Any]:
         """Run the nodes from position `start` on, with an event before and after each."""
@@ -62,8 +68,20 @@ class _Engine:
         for slot, name in enumerate(name for name in outputs if name in self.graph.initializers and name not in values):
             array = dense(self.graph.loaded(self.graph.initializers[name]))
             stored = dict(values.keep(request["tick"] + total, slot, name, array, type_of(array)), version=0)
-            send({"row": {"index": None, "type": "Initializer", "name": name, "node": None, "inputs": [], "error": "",
-                          "status": "ok", "outputs": [stored]}})
+            send(
+                {
+                    "row": {
+                        "index": None,
+                        "type": "Initializer",
+                        "name": name,
+                        "node": None,
+                        "inputs": [],
+                        "error": "",
+                        "status": "ok",
+                        "outputs": [stored],
+                    }
+                }
+            )
         return {"outputs": outputs, "lost": {name: runner.lost[name] for name in outputs if name in runner.lost}}
 
     def truth(self, request: Dict[str, Any], send: Event) -> Dict[str, Any]:
@@ -75,8 +93,12 @@ class _Engine:
         feeds = {name: np.load(path, allow_pickle=False) for name, path in request["inputs"].items()}
         call = self._call(node, feeds)
         found = truth(self.graph, call, request["draws"])
-        return {"how": found.how, "doubt": found.doubt, "values": _save(found.values, request["out"], "value"),
-                "noise": _save(found.noise, request["out"], "noise")}
+        return {
+            "how": found.how,
+            "doubt": found.doubt,
+            "values": _save(found.values, request["out"], "value"),
+            "noise": _save(found.noise, request["out"], "noise"),
+        }
 
     def expose(self, request: Dict[str, Any], send: Event) -> Dict[str, Any]:
         """A copy of a model with more outputs."""
@@ -116,18 +138,23 @@ class _Runner:
         try:
             made, note = self._run(node, reads)
         except ReferenceFailed as error:
-            return self._without("failed", node, error.message,
-                                 "onnxruntime refuses %s: %s" % (label(index, node), error.message))
-        outputs = [self.values.keep(tick, slot, name, made[name][1], made[name][0])
-                   for slot, name in enumerate(node.output) if name]
+            return self._without(
+                "failed", node, error.message, "onnxruntime refuses %s: %s" % (label(index, node), error.message)
+            )
+        outputs = [
+            self.values.keep(tick, slot, name, made[name][1], made[name][0])
+            for slot, name in enumerate(node.output)
+            if name
+        ]
         return {"status": "ok", "outputs": outputs, "note": note}
 
     def _run(self, node: Any, reads: List[str]) -> Tuple[Dict[str, Tuple[str, Any]], str]:
         from .kernels import no_kernel, run_call
 
         names = [name for name in reads if name in self.values]
-        call = self.graph.call(node, {name: self.values.load(name) for name in names},
-                               {name: self.values.type(name) for name in names})
+        call = self.graph.call(
+            node, {name: self.values.load(name) for name in names}, {name: self.values.type(name) for name in names}
+        )
         try:
             result = run_call(self.graph, call)
         except ReferenceFailed as error:
@@ -154,8 +181,17 @@ class _Runner:
         for name in node.output:
             if name:
                 self.lost[name] = reason
-                outputs.append({"name": name, "version": self.values.lose(name), "kind": "missing", "dtype": "",
-                                "shape": [], "file": None, "summary": {"kind": "missing", "text": reason}})
+                outputs.append(
+                    {
+                        "name": name,
+                        "version": self.values.lose(name),
+                        "kind": "missing",
+                        "dtype": "",
+                        "shape": [],
+                        "file": None,
+                        "summary": {"kind": "missing", "text": reason},
+                    }
+                )
         return {"status": status, "error": error, "outputs": outputs}
 
 
@@ -166,8 +202,14 @@ def label(index: int, node: Any) -> str:
 
 
 def _head(index: int, node: Any, values: Values) -> Dict[str, Any]:
-    origin = {"index": index, "name": node.name, "op_type": node.op_type, "domain": node.domain,
-              "inputs": list(node.input), "outputs": list(node.output)}
+    origin = {
+        "index": index,
+        "name": node.name,
+        "op_type": node.op_type,
+        "domain": node.domain,
+        "inputs": list(node.input),
+        "outputs": list(node.output),
+    }
     reads = [{"name": name, "version": values.version(name)} for name in node.input if name]
     return {"index": index, "type": node.op_type, "name": node.name, "node": origin, "inputs": reads, "error": ""}
 
@@ -181,8 +223,10 @@ def _check_inputs(graph: Graph, given: Dict[str, Any]) -> Iterator[str]:
     for value in graph.inputs():
         if value.name not in given:
             if value.name in read:
-                raise ReferenceFailed("no value for input %s of %s" % (value.name, graph.path),
-                                      "give it with --input %s=FILE.npy" % value.name)
+                raise ReferenceFailed(
+                    "no value for input %s of %s" % (value.name, graph.path),
+                    "give it with --input %s=FILE.npy" % value.name,
+                )
             continue
         _check_type(value, given[value.name])
         note = _shape_note(value, given[value.name]["shape"])
@@ -199,8 +243,10 @@ def _check_type(value: Any, given: Dict[str, Any]) -> None:
         raise ReferenceFailed("input %s is no tensor in the model: such inputs cannot be given" % value.name)
     declared = "tensor(%s)" % onnx.TensorProto.DataType.Name(value.type.tensor_type.elem_type).lower()
     if given["type"] not in (declared, WIDER.get(declared)) and declared != "tensor(undefined)":
-        raise ReferenceFailed("input %s is %s, the model takes %s" % (value.name, given["type"], declared),
-                              "convert it first: the reference and Caffe2 must see the same bytes")
+        raise ReferenceFailed(
+            "input %s is %s, the model takes %s" % (value.name, given["type"], declared),
+            "convert it first: the reference and Caffe2 must see the same bytes",
+        )
 
 
 def _shape_note(value: Any, shape: List[int]) -> str:
@@ -209,8 +255,12 @@ def _shape_note(value: Any, shape: List[int]) -> str:
         return ""
     dims = [dim.dim_value if dim.HasField("dim_value") else dim.dim_param or "?" for dim in kind.shape.dim]
     fits = len(dims) == len(shape) and all(not isinstance(d, int) or d == s for d, s in zip(dims, shape))
-    return "" if fits else "input %s has shape %s, the model declares %s" % (
-        value.name, tuple(shape), "(%s)" % ", ".join(str(d) for d in dims))
+    return (
+        ""
+        if fits
+        else "input %s has shape %s, the model declares %s"
+        % (value.name, tuple(shape), "(%s)" % ", ".join(str(d) for d in dims))
+    )
 
 
 def _save(arrays: Dict[str, np.ndarray], folder: str, kind: str) -> Dict[str, str]:

@@ -1,4 +1,5 @@
 """LSTM, GRU and RNN in float64 with numpy, as ONNX states them: both directions, every option."""
+
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
@@ -15,8 +16,14 @@ def _sigmoid(x: np.ndarray) -> np.ndarray:
     return np.asarray(np.where(x >= 0, 1, np.exp(np.minimum(x, 0))) / (1 + np.exp(-np.abs(x))))
 
 
-_DEFAULTS = {"leakyrelu": (0.01, 0.0), "thresholdedrelu": (1.0, 0.0), "scaledtanh": (1.0, 1.0),
-             "hardsigmoid": (0.2, 0.5), "elu": (1.0, 0.0), "affine": (1.0, 0.0)}
+_DEFAULTS = {
+    "leakyrelu": (0.01, 0.0),
+    "thresholdedrelu": (1.0, 0.0),
+    "scaledtanh": (1.0, 1.0),
+    "hardsigmoid": (0.2, 0.5),
+    "elu": (1.0, 0.0),
+    "affine": (1.0, 0.0),
+}
 
 _GATES: Dict[str, Callable[[np.ndarray, float, float], np.ndarray]] = {
     "sigmoid": lambda x, a, b: _sigmoid(x),
@@ -44,7 +51,7 @@ def _activations(attributes: Attributes, default: Sequence[str], directions: int
         alpha, beta = _DEFAULTS.get(key, (0.0, 0.0))
         gates.append(_bound(_GATES[key], alphas[i] if i < len(alphas) else alpha, betas[i] if i < len(betas) else beta))
     each = len(names) // directions
-    return [gates[i * each:(i + 1) * each] for i in range(directions)]
+    return [gates[i * each : (i + 1) * each] for i in range(directions)]
 
 
 def _bound(gate: Callable[[np.ndarray, float, float], np.ndarray], alpha: float, beta: float) -> Gate:
@@ -54,12 +61,19 @@ def _bound(gate: Callable[[np.ndarray, float, float], np.ndarray], alpha: float,
 class _Cell:
     """One direction of one layer: weights, the step function, and the options common to all cells."""
 
-    def __init__(self, attributes: Attributes, w: np.ndarray, r: np.ndarray, bias: Optional[np.ndarray],
-                 peephole: Optional[np.ndarray], gates: List[Gate]) -> None:
+    def __init__(
+        self,
+        attributes: Attributes,
+        w: np.ndarray,
+        r: np.ndarray,
+        bias: Optional[np.ndarray],
+        peephole: Optional[np.ndarray],
+        gates: List[Gate],
+    ) -> None:
         self.hidden = r.shape[1]
         self.w, self.r, self.gates = w, r, gates
         both = np.zeros(2 * w.shape[0]) if bias is None else bias
-        self.wb, self.rb = both[:w.shape[0]], both[w.shape[0]:]
+        self.wb, self.rb = both[: w.shape[0]], both[w.shape[0] :]
         self.peephole = np.zeros(3 * self.hidden) if peephole is None else peephole
         self.clip = attributes.get("clip")
         self.late_reset = bool(attributes.get("linear_before_reset", 0))
@@ -82,13 +96,13 @@ class _Cell:
         return o * self.gates[2](c), c
 
     def gru(self, x: np.ndarray, state: State) -> State:
-        h, = state
+        (h,) = state
         n = self.hidden
         xs, hs = x @ self.w.T + self.wb, h @ self.r.T + self.rb
         z = self.gate(0, xs[:, :n] + hs[:, :n])
-        r = self.gate(0, xs[:, n:2 * n] + hs[:, n:2 * n])
-        inner = r * hs[:, 2 * n:] if self.late_reset else (r * h) @ self.r[2 * n:].T + self.rb[2 * n:]
-        return ((1 - z) * self.gate(1, xs[:, 2 * n:] + inner) + z * h,)
+        r = self.gate(0, xs[:, n : 2 * n] + hs[:, n : 2 * n])
+        inner = r * hs[:, 2 * n :] if self.late_reset else (r * h) @ self.r[2 * n :].T + self.rb[2 * n :]
+        return ((1 - z) * self.gate(1, xs[:, 2 * n :] + inner) + z * h,)
 
 
 def _recurrent(step: str, activations: Sequence[str], states: int) -> Kernel:
@@ -102,8 +116,14 @@ def _recurrent(step: str, activations: Sequence[str], states: int) -> Kernel:
         ends, rows = [], []
         for d in range(w.shape[0]):
             peephole = rest[2] if step == "lstm" else None
-            cell = _Cell(attributes, w[d], r[d], None if bias is None else bias[d],
-                         None if peephole is None else peephole[d], gates[d])
+            cell = _Cell(
+                attributes,
+                w[d],
+                r[d],
+                None if bias is None else bias[d],
+                None if peephole is None else peephole[d],
+                gates[d],
+            )
             zero = np.zeros((x.shape[1], cell.hidden))
             begin = tuple(zero if s is None else s[d] for s in starts)
             row, end = _walk(getattr(cell, step), x, begin, lengths, way == "reverse" or d == 1)
@@ -114,6 +134,7 @@ def _recurrent(step: str, activations: Sequence[str], states: int) -> Kernel:
         if batch_first:
             y, last = np.transpose(y, (2, 0, 1, 3)), [np.swapaxes(s, 0, 1) for s in last]
         return [y] + last
+
     return run
 
 
@@ -121,8 +142,13 @@ def _word(value: Any) -> str:
     return value.decode() if isinstance(value, bytes) else str(value)
 
 
-def _walk(step: Callable[[np.ndarray, State], State], x: np.ndarray, state: State, lengths: Optional[np.ndarray],
-          backwards: bool) -> Tuple[np.ndarray, State]:
+def _walk(
+    step: Callable[[np.ndarray, State], State],
+    x: np.ndarray,
+    state: State,
+    lengths: Optional[np.ndarray],
+    backwards: bool,
+) -> Tuple[np.ndarray, State]:
     """Every step's first state and the state at the end; rows shorter than the batch stay as they ended."""
     steps, batch = x.shape[0], x.shape[1]
     y = np.zeros((steps, batch, state[0].shape[1]))

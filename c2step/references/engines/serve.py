@@ -3,6 +3,7 @@
 The pipes belong to the two processes alone.  What a library prints goes to the standard error
 stream, which the near side catches and shows.
 """
+
 import json
 import os
 import sys

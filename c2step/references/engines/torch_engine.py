@@ -3,6 +3,7 @@
 Each output is written to its file inside the hook, so that a module which later works in place
 cannot change it, and memory holds one output at a time.
 """
+
 import hashlib
 import importlib.util
 import os
@@ -48,14 +49,20 @@ class _Engine:
         self.module, options = made if isinstance(made, tuple) else (made, {})
         if not isinstance(self.module, torch.nn.Module):
             kind = type(self.module).__name__
-            raise ReferenceFailed("%s:%s gave %s, not a module" % (path, request["factory"], kind),
-                                  "return an nn.Module, or (module, dict)")
+            raise ReferenceFailed(
+                "%s:%s gave %s, not a module" % (path, request["factory"], kind),
+                "return an nn.Module, or (module, dict)",
+            )
         self.module.eval()
         self.names = list(options.get("inputs") or request["inputs"])
         with open(path, "rb") as file:
             digest = hashlib.sha256(file.read()).hexdigest()
-        return {"versions": {"torch": str(torch.__version__), "numpy": np.__version__}, "sha256": digest,
-                "preprocessing": str(options.get("preprocessing", "")), "notes": self.notes}
+        return {
+            "versions": {"torch": str(torch.__version__), "numpy": np.__version__},
+            "sha256": digest,
+            "preprocessing": str(options.get("preprocessing", "")),
+            "notes": self.notes,
+        }
 
     def run(self, request: Dict[str, Any], send: Event) -> Dict[str, Any]:
         """Run the module once on the given files, with an event for each module."""
@@ -110,22 +117,49 @@ class _Recorder:
         flat = list(_flatten(name, outputs))
         stored = [self._store(slot, key, value) for slot, (key, value) in enumerate(flat)]
         notes = [note for _, note in stored if note]
-        self.send({"row": {"index": None, "type": kind, "name": name, "node": None, "status": "ok", "error": "",
-                           "inputs": [], "call": self.calls[path], "outputs": [out for out, _ in stored],
-                           "note": "; ".join(notes)}})
+        self.send(
+            {
+                "row": {
+                    "index": None,
+                    "type": kind,
+                    "name": name,
+                    "node": None,
+                    "status": "ok",
+                    "error": "",
+                    "inputs": [],
+                    "call": self.calls[path],
+                    "outputs": [out for out, _ in stored],
+                    "note": "; ".join(notes),
+                }
+            }
+        )
 
     def _store(self, slot: int, name: str, value: Any) -> Tuple[Dict[str, Any], str]:
         try:
             array, note = _to_numpy(value)
         except (TypeError, RuntimeError) as error:
             text = str(error).splitlines()[0]
-            return {"name": name, "version": 1, "kind": "other", "dtype": "", "shape": [], "file": None,
-                    "summary": {"kind": "other", "text": text}}, ""
+            return {
+                "name": name,
+                "version": 1,
+                "kind": "other",
+                "dtype": "",
+                "shape": [],
+                "file": None,
+                "summary": {"kind": "other", "text": text},
+            }, ""
         file = file_name(self.tick, "o%d" % slot, name)
         write_blob(os.path.join(self.folder, file), Blob(name, TENSOR, array))
         summary = summarize(Blob(name, TENSOR, array))
-        return {"name": name, "version": 1, "kind": TENSOR, "dtype": summary.dtype, "shape": list(array.shape),
-                "file": file, "summary": summary.to_json()}, note
+        return {
+            "name": name,
+            "version": 1,
+            "kind": TENSOR,
+            "dtype": summary.dtype,
+            "shape": list(array.shape),
+            "file": file,
+            "summary": summary.to_json(),
+        }, note
 
 
 def _flatten(name: str, value: Any) -> Iterator[Tuple[str, Any]]:
@@ -194,8 +228,9 @@ def _called(path: str, what: str, function: Any) -> Any:
     try:
         return function()
     except Exception as error:
-        raise ReferenceFailed("%s of %s raised %s: %s" % (what, path, type(error).__name__, error),
-                              _line(path)) from error
+        raise ReferenceFailed(
+            "%s of %s raised %s: %s" % (what, path, type(error).__name__, error), _line(path)
+        ) from error
 
 
 def _line(path: str) -> str:
@@ -216,5 +251,6 @@ def _forward(module: Any, names: Sequence[str], arguments: Sequence[Any]) -> Non
         module(*arguments)
     except Exception as error:
         shapes = ", ".join("%s %s" % (n, tuple(a.shape)) for n, a in zip(names, arguments))
-        raise ReferenceFailed("the module raised %s: %s" % (type(error).__name__, str(error).splitlines()[0]),
-                              "it was given %s" % shapes) from error
+        raise ReferenceFailed(
+            "the module raised %s: %s" % (type(error).__name__, str(error).splitlines()[0]), "it was given %s" % shapes
+        ) from error

@@ -4,6 +4,7 @@ The value comes from numpy (`float64`, `recurrent`), else from onnx's reference 
 believed once onnxruntime agrees, in float64 where it has the kernel and in float32 otherwise.  The
 noise of a node is how far its result moves when every input moves by half a unit in its last place.
 """
+
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Sequence, Set, Tuple
 
 import numpy as np
@@ -79,8 +80,10 @@ def _doubt(values: Arrays, checks: Sequence[Tuple[Arrays, float, str]]) -> str:
 
 
 def _checks(graph: Graph, call: Call, wide: Call) -> Iterator[Tuple[Arrays, float, str]]:
-    for one, limit, name in ((wide, _FLOAT64_AGREES, "onnxruntime in float64"),
-                             (call, _FLOAT32_AGREES, "onnxruntime in float32")):
+    for one, limit, name in (
+        (wide, _FLOAT64_AGREES, "onnxruntime in float64"),
+        (call, _FLOAT32_AGREES, "onnxruntime in float32"),
+    ):
         try:
             yield _onnxruntime(graph, one), limit, name
         except Exception:  # no kernel: one check less, and `_doubt` says so when none is left
@@ -234,7 +237,7 @@ def _unit(call: Call) -> float:
     """Half a unit in the last place of the coarsest float type among a node's inputs."""
     values = list(call.feeds.values()) + [dense(constant) for constant in call.constants.values()]
     kinds = [v.dtype for v in values if isinstance(v, np.ndarray) and v.dtype.kind == "f"]
-    return max([float(np.finfo(kind).eps) / 2 for kind in kinds] or [2.0 ** -24])
+    return max([float(np.finfo(kind).eps) / 2 for kind in kinds] or [2.0**-24])
 
 
 def _moved(wide: Call, unit: float, random: np.random.RandomState) -> Call:
@@ -251,6 +254,6 @@ def _shaken(value: Any, unit: float, random: np.random.RandomState) -> Any:
         return value
     moved = np.array(value, order="C").reshape(-1)
     for start in range(0, moved.size, _BLOCK):
-        part = moved[start:start + _BLOCK]
+        part = moved[start : start + _BLOCK]
         part *= 1 + unit * random.uniform(-1, 1, part.size)
     return moved.reshape(value.shape)

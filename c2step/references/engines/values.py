@@ -1,4 +1,5 @@
 """Values between nodes: their types in onnxruntime's words, and their files in a capture."""
+
 import os
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
@@ -117,8 +118,14 @@ class Values:
         file = file_name(tick, slot, name, kind)
         write_blob(os.path.join(self.folder, file), blob)
         summary = summarize(blob)
-        return {"name": name, "kind": kind, "dtype": summary.dtype, "shape": list(summary.shape), "file": file,
-                "summary": summary.to_json()}, [file]
+        return {
+            "name": name,
+            "kind": kind,
+            "dtype": summary.dtype,
+            "shape": list(summary.shape),
+            "file": file,
+            "summary": summary.to_json(),
+        }, [file]
 
     def _store_other(self, tick: int, slot: int, name: str, value: Any, kind: str) -> Tuple[Dict[str, Any], List[str]]:
         parts = []
@@ -127,8 +134,15 @@ class Values:
                 parts += self._store(tick, "o%d.%d" % (slot, i), name, part)[1]
         many = " of %d values" % len(value) if hasattr(value, "__len__") else ""
         text = "no tensor but %s%s" % (kind, many)
-        return {"name": name, "kind": OTHER, "dtype": "", "shape": [], "file": None, "parts": parts,
-                "summary": {"kind": OTHER, "text": text}}, parts
+        return {
+            "name": name,
+            "kind": OTHER,
+            "dtype": "",
+            "shape": [],
+            "file": None,
+            "parts": parts,
+            "summary": {"kind": OTHER, "text": text},
+        }, parts
 
 
 def _as_bytes(array: np.ndarray) -> np.ndarray:
@@ -136,4 +150,3 @@ def _as_bytes(array: np.ndarray) -> np.ndarray:
     made = np.empty(len(words), dtype=object)
     made[:] = words
     return made.reshape(array.shape)
-
