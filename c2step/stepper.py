@@ -430,6 +430,10 @@ class Session:
         steps = (self.steps[place] for place in self.changes.dirty())
         return {step.index for step in steps if step.iteration == self.iteration}
 
+    def dirty_blobs(self) -> Set[str]:
+        """Blobs whose live value such an operator wrote."""
+        return self.changes.dirty_blobs()
+
     def fetch(self, name: str, version: Optional[int] = None) -> Blob:
         """A blob's value: the live one, or an older version from the capture."""
         return self._timeline.fetch(name, version)
