@@ -489,10 +489,10 @@ class Session:
         return str(self._timeline.protected(lambda: self.workspace.describe(index)))
 
     def protected(self, look: Callable[[], Any]) -> Any:
-            """Look at something where the operators run; if that ends the worker, a new one stands in its place."""
-            return self._timeline.protected(look)
-    
-        def status(self, index: int) -> str:
+        """Look at something where the operators run; if that ends the worker, a new one stands in its place."""
+        return self._timeline.protected(look)
+
+    def status(self, index: int) -> str:
         """One letter: "o" ok, "F" failed, "D" died, "S" skipped, "?" an output was not written, "." not run,
         "*" dirty: it ran on a value, or as an operator, that was changed since."""
         letter = self._letters.get(index, ".")
