@@ -21,6 +21,7 @@ COMMANDS: Dict[str, str] = {
     "expose": "write an ONNX file whose inner values are outputs too",
     "report": "write one HTML file about a capture or a blame",
     "annotate": "write an ONNX file whose nodes say what was found, for Netron",
+    "tensorboard": "write captures as TensorBoard runs",
     "convert": "write init_net.pb and predict_net.pb",
 }
 

@@ -72,7 +72,7 @@ def _blocks(maps: np.ndarray, axis: int, factor: int, furthest: bool) -> np.ndar
         with np.errstate(invalid="ignore", over="ignore"):
             return np.asarray(np.moveaxis(blocks.mean(-1), -1, axis))
     sizes = np.where(np.isnan(blocks), np.inf, np.abs(blocks))
-    picked = np.take_along_axis(blocks, sizes.argmax(-1)[..., None], -1)[..., 0]
+    picked: np.ndarray = np.take_along_axis(blocks, sizes.argmax(-1)[..., None], -1)[..., 0]
     return np.asarray(np.moveaxis(picked, -1, axis))
 
 
