@@ -4,16 +4,12 @@ import argparse
 import os
 import sys
 import time
-from typing import List, Optional
+from typing import Optional
 
-import numpy as np
-
-from ..compare.lockstep import run_elsewhere
+from ..compare.loading import make_reference
 from ..compare.tolerance import Tolerances
-from ..errors import UsageError
-from ..references import Elsewhere, Match, Reference, load, match_modules
+from ..references import Reference
 from ..stepper import Session
-from ..workspace.runtime import find_runtime
 from .options import say, show_output
 
 __all__ = ["Progress", "add_tolerances", "reference_for", "tolerances"]
@@ -33,42 +29,18 @@ def tolerances(options: argparse.Namespace) -> Tolerances:
     return Tolerances.parse(*options.tolerance, rtol=options.rtol, atol=options.atol)
 
 
-def reference_for(session: Session, spec: str, directory: str, name_map: Optional[str] = None,
-                  engine_runtime: Optional[str] = None, timeout: Optional[float] = None,
-                  match: bool = True) -> Reference:  # fmt: skip
-    """Make or open what `--against` names; golden values that are made go into `directory`.
-
-    Module outputs of PyTorch get the names of the blobs they belong to, unless `match` is False.
-    """
-    python = find_runtime(engine_runtime).python if engine_runtime else _python(session)
-    found = load(spec, session.model.files.get("onnx"), session.inputs, directory, python, Progress("reference").node,
-                 show_output, timeout, name_map)  # fmt: skip
-    if isinstance(found, Elsewhere):
-        if found.kind not in ("python", "runtime"):
-            raise UsageError("--against %s: not here yet" % spec, "python:PATH compares with another Caffe2")
-        return run_elsewhere(
-            session, found.value if found.kind == "runtime" else "python:" + found.value, directory, timeout
-        )
-    return matched(session, found) if match and found.meta.get("engine") == "torch" else found
-
-
-def _python(session: Session) -> str:
-    runtime = getattr(session.workspace, "runtime", None)
-    return runtime.python if runtime else sys.executable
-
-
-def matched(session: Session, reference: Reference) -> Reference:
-    """The reference with module outputs under the names of the blobs they belong to; each match is a note."""
-    stop = session.cont()
-    blobs = [(out.name, np.asarray(kept.real())) for step in stop.steps for out in step.outputs for kept in [session.kept(out)]
-             if kept is not None and kept.array is not None]  # fmt: skip
-    matches: List[Match] = match_modules(reference, blobs)
-    session.restart()
-    sure = {match.blob: match.module for match in matches if match.sure}
-    renamed = reference.renamed(sure)
-    renamed.notes += ["%s is module %s (%s)%s" % (match.blob, match.module, match.how, "" if match.sure else ", not compared")
-                      for match in matches]  # fmt: skip
-    return renamed
+def reference_for(
+    session: Session,
+    spec: str,
+    directory: str,
+    name_map: Optional[str] = None,
+    engine_runtime: Optional[str] = None,
+    timeout: Optional[float] = None,
+    match: bool = True,
+) -> Reference:
+    """Make or open what `--against` names, and show how far it is; see `make_reference`."""
+    progress = Progress("reference").node
+    return make_reference(session, spec, directory, name_map, engine_runtime, timeout, match, progress, show_output)
 
 
 class Progress:

@@ -1,0 +1,90 @@
+"""Make or open the golden values that a user names, for the command line and the prompt alike."""
+
+import sys
+from contextlib import contextmanager
+from typing import Callable, Iterator, List, Optional
+
+import numpy as np
+
+from ..errors import UsageError
+from ..references import Elsewhere, Match, Reference, load, match_modules
+from ..stepper import Session
+from ..workspace.runtime import find_runtime
+from .lockstep import run_elsewhere
+
+__all__ = ["make_reference", "matched", "undisturbed"]
+
+Progress = Callable[[int, int, str], None]
+
+
+def make_reference(
+    session: Session,
+    spec: str,
+    directory: str,
+    name_map: Optional[str] = None,
+    engine_runtime: Optional[str] = None,
+    timeout: Optional[float] = None,
+    match: bool = True,
+    progress: Optional[Progress] = None,
+    shown: Optional[Callable[[str], None]] = None,
+) -> Reference:
+    """Make or open what `spec` names (see `references.load`); golden values that are made go into `directory`.
+
+    Module outputs of PyTorch get the names of the blobs they belong to, unless `match` is False; for that
+    the session runs once, and stands afterwards where it stood.
+    """
+    python = find_runtime(engine_runtime).python if engine_runtime else _python(session)
+    model = session.model.files.get("onnx")
+    found = load(spec, model, session.inputs, directory, python, progress, shown, timeout, name_map)
+    if isinstance(found, Elsewhere):
+        if found.kind not in ("python", "runtime"):
+            raise UsageError("%s: not here yet" % spec, "python:PATH compares with another Caffe2")
+        runtime = found.value if found.kind == "runtime" else "python:" + found.value
+        return run_elsewhere(session, runtime, directory, timeout)
+    return matched(session, found) if match and found.meta.get("engine") == "torch" else found
+
+
+def _python(session: Session) -> str:
+    runtime = getattr(session.workspace, "runtime", None)
+    return runtime.python if runtime else sys.executable
+
+
+def matched(session: Session, reference: Reference) -> Reference:
+    """The reference with module outputs under the names of the blobs they belong to; each match is a note."""
+    position = session.position
+    with undisturbed(session):
+        if session.steps:
+            session.restart()
+        stop = session.cont()
+        blobs = [
+            (out.name, np.asarray(kept.real()))
+            for step in stop.steps
+            for out in step.outputs
+            for kept in [session.kept(out)]
+            if kept is not None and kept.array is not None
+        ]
+        matches: List[Match] = match_modules(reference, blobs)
+        session.restart()
+        if position:
+            session.step(position)
+    renamed = reference.renamed({match.blob: match.module for match in matches if match.sure})
+    renamed.notes += [
+        "%s is module %s (%s)%s" % (match.blob, match.module, match.how, "" if match.sure else ", not compared")
+        for match in matches
+    ]
+    return renamed
+
+
+@contextmanager
+def undisturbed(session: Session) -> Iterator[None]:
+    """Inside, no breakpoint stops the session, and an operator that fails does."""
+    points = [point for point in session.breakpoints if point.enabled]
+    catching, session.catching = session.catching, {"error", "crash"}
+    for point in points:
+        point.enabled = False
+    try:
+        yield
+    finally:
+        session.catching = catching
+        for point in points:
+            point.enabled = True
