@@ -168,6 +168,7 @@ def copy(tmp_path, models):
     for name in ("pyproject.toml", "README.md", "LICENSE", ".dockerignore"):
         shutil.copy(os.path.join(CHECKOUT, name), str(tmp_path / name))
     shutil.copytree(models, str(tmp_path / "models"))
+    tmp_path.chmod(0o755)  # as a working folder usually is: without --user a stranger reads it
     return tmp_path
 
 
