@@ -71,6 +71,13 @@ class BlobSummary:
         """How many bytes the values take; 0 for strings."""
         return 0 if self.dtype in ("", "string") else self.size * np.dtype(self.dtype).itemsize
 
+    def _repr_html_(self, title: str = "blob") -> str:
+        """The figures as a table, for notebooks."""
+        from .html import figure, html_table
+
+        keys = ("kind", "dtype", "shape", "min", "max", "mean", "std", "zeros", "nan", "inf")
+        return html_table(title, keys, [[figure(getattr(self, key)) for key in keys]])
+
     def to_json(self) -> Dict[str, Any]:
         """As plain JSON values; `from_json` is the inverse."""
         return {key: value for key, value in self.__dict__.items() if value is not None}
@@ -101,6 +108,13 @@ class Blob:
             return self.array
         shifted = self.array.astype(np.int32) - np.int32(self.zero_point or 0)
         return (shifted * np.float32(self.scale or 1.0)).astype(np.float32)
+
+    def _repr_html_(self) -> str:
+        """The figures and the values, the middle left out, for notebooks."""
+        from html import escape
+
+        values = "" if self.array is None else np.array2string(np.asarray(self.real()), threshold=64, edgeitems=3)
+        return self.summary()._repr_html_(self.name) + ("<pre>%s</pre>" % escape(values) if values else "")
 
     def summary(self) -> BlobSummary:
         """Shape, dtype and figures in one pass."""

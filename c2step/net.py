@@ -137,6 +137,15 @@ class Net:
             names.update((name, True) for name in op.inputs + op.outputs if name)
         return list(names)
 
+    def _repr_html_(self) -> str:
+        """The operators as a table, for notebooks."""
+        from .html import html_table
+
+        head = ["#", "type", "inputs", "outputs", "ONNX node", "arguments"]
+        rows = [[op.index, op.type, ", ".join(op.inputs), ", ".join(op.outputs), op.node.label if op.node else "",
+                 " ".join(map(str, op.arguments))] for op in self.operators]  # fmt: skip
+        return html_table("%s: %d operators" % (self.name or "net", len(self)), head, rows)
+
     def to_json(self) -> Dict[str, Any]:
         """As plain JSON values; `from_json` is the inverse."""
         return asdict(self)

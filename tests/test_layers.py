@@ -19,6 +19,7 @@ PACKAGE = os.path.join(CHECKOUT, "c2step")
 # Each part may import from itself and from the parts before it.
 LAYERS = (
     "errors",
+    "html",
     "net",
     "blob",
     "conditions",
@@ -37,6 +38,7 @@ LAYERS = (
     "facts",
     "patching",
     "stepper",
+    "nested",
     "launch",
     "references",
     "compare",
@@ -67,9 +69,11 @@ OWNERS = {
     "caffe2": ("importer/",) + CAFFE2_SIDE,
     "google": ("importer/",),
     "matplotlib": ("pictures/plots.py",),
+    "tensorboardX": ("export/tensorboard.py",),
     "onnx": ("importer/", "references/engines/"),
     "onnxruntime": ("references/engines/",),
     "PIL": ("importer/inputs.py",),
+    "pandas": ("export/tables.py",),
     "prompt_toolkit": ("repl/",),
     "torch": ("workspace/local.py", "workspace/reader.py", "references/engines/"),
 }

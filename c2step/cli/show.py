@@ -8,10 +8,13 @@ c2step show out/
 import argparse
 import json
 import os
+import sys
 from typing import Any, Dict, List
 
 from ..capture import HEADER, Capture, StoredBlob
 from ..errors import ExitStatus
+from ..export.tables import rows as rows_of
+from ..export.tables import write_csv
 from ..importer.files import sniff
 from ..net import Net, Operator
 from ..render import blob_label, quote, summary_line, table
@@ -25,21 +28,26 @@ __all__ = ["add_arguments", "run"]
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `c2step show`."""
     add_model(parser)
-    parser.add_argument("--json", action="store_true", help="JSON instead of a table")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="JSON instead of a table")
+    form.add_argument("--csv", action="store_true", help="CSV instead of a table")
 
 
 def run(options: argparse.Namespace) -> int:
     """Tell a capture from a model by its content, and list it."""
     path = options.model
     if path and os.path.exists(os.path.join(path, HEADER)):
-        _show_capture(Capture(path), options.json)
+        _show_capture(Capture(path), options)
     else:
-        _show_nets(_nets(options), options.json)
+        _show_nets(_nets(options), options)
     return ExitStatus.OK
 
 
-def _show_capture(capture: Capture, as_json: bool) -> None:
-    if as_json:
+def _show_capture(capture: Capture, options: argparse.Namespace) -> None:
+    if options.csv:
+        write_csv(rows_of(capture), sys.stdout)
+        return
+    if options.json:
         print(json.dumps({"capture": capture.header, "operators": capture.rows}, indent=1))
         return
     rows = [_blob_row(blob, capture) for blob in capture.blobs()]
@@ -84,8 +92,11 @@ def _nets(options: argparse.Namespace) -> Dict[str, Net]:
         workspace.close()
 
 
-def _show_nets(nets: Dict[str, Net], as_json: bool) -> None:
-    if as_json:
+def _show_nets(nets: Dict[str, Net], options: argparse.Namespace) -> None:
+    if options.csv:
+        write_csv([dict({"net": name}, **row) for name, net in nets.items() for row in rows_of(net)], sys.stdout)
+        return
+    if options.json:
         print(json.dumps({name: net.to_json() for name, net in nets.items()}, indent=1))
         return
     rows = [[name] + _operator_row(op) for name, net in nets.items() for op in net.operators]

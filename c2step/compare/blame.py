@@ -55,6 +55,14 @@ class Side:
         found = sorted(self.comparisons.values(), key=lambda c: (c.verdict is Verdict.FAIL, c.ratio or 0.0))
         return found[-1] if found else None
 
+    @property
+    def text(self) -> str:
+        """The largest difference, or how the operator ended."""
+        worst = self.worst
+        if worst is None or self.status != "ok":
+            return self.status
+        return "equal" if worst.equal else str(worst.verdict) if worst.max_abs is None else "%.3g" % worst.max_abs
+
     def to_json(self) -> Dict[str, Any]:
         """As plain JSON values."""
         worst = self.worst
@@ -101,6 +109,16 @@ class Blame:
     notes: List[str]
     stop: Stop
     about: Dict[str, Any] = field(default_factory=dict)
+
+    def _repr_html_(self) -> str:
+        """The operators with their labels as a table, the origins first in its title, for notebooks."""
+        from ..html import html_table
+
+        head = ["#", "type", "outputs", "label", "run", "alone", "reason"]
+        rows = [[j.operator.index, j.operator.type, ", ".join(j.operator.outputs), j.label, j.run.text, j.alone.text,
+                 j.reason] for j in self.operators]  # fmt: skip
+        found = "; ".join("%s: %s" % (j.operator, j.reason) for j in self.origins)
+        return html_table("%s%s" % (self.verdict, "  ORIGIN " + found if found else ""), head, rows)
 
     def to_json(self) -> Dict[str, Any]:
         """As one JSON object."""

@@ -94,6 +94,14 @@ class Comparison:
                 values[key] = _SPECIAL[values[key]["float"]]
         return cls(**values)
 
+    def _repr_html_(self) -> str:
+        """The figures as a table, for notebooks."""
+        from ..html import figure, html_table
+
+        keys = ("compared", "bad", "max_abs", "max_rel", "rel_l2", "cosine", "ulp", "rtol", "atol", "worst")
+        title = "%s  %s" % (self.verdict, self.reason)
+        return html_table(title.rstrip(), keys, [[figure(getattr(self, key)) for key in keys]])
+
     def line(self) -> str:
         """One line: the verdict, why, and the figures that matter."""
         parts = [str(self.verdict)]
