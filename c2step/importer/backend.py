@@ -10,22 +10,34 @@ around it, on a copy of the model without the weights, and every such remedy is 
 4. the model's own opset is used, not the backend's default of 9;
 5. a Constant without `value` gets one, since the backend ends the process at any other form.
 """
+
 from dataclasses import dataclass, field
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple
 
 import numpy as np
 
-from c2step.errors import ConversionError
-from c2step.importer.light import Shapes, infer, light_copy, without_nodes
-from c2step.importer.onnxfile import declared, describe_node, initializers, load, model_opset
-from c2step.importer.repairs import repair
-from c2step.importer.rewriter import CAFFE2, Applied, Finding
-from c2step.importer.stock import NodeConverter, caffe2_pb2, cpu, onnx_version, reason
-from c2step.importer.fills import fill_ops  # after stock: onnx must be imported before caffe2's protobuf
-from c2step.net import OnnxNode
+from ..errors import ConversionError
+from ..net import OnnxNode
+from .fills import fill_ops  # after stock: onnx must be imported before caffe2's protobuf
+from .light import Shapes, infer, light_copy, without_nodes
+from .onnxfile import declared, describe_node, initializers, load, model_opset
+from .repairs import repair
+from .rewriter import CAFFE2, Applied, Finding
+from .stock import NodeConverter, caffe2_pb2, cpu, onnx_version, reason
 
-__all__ = ["Converted", "Refused", "convert", "declared", "describe_node", "fill_ops", "import_model",
-           "initializers", "load", "model_opset", "onnx_nodes"]
+__all__ = [
+    "Converted",
+    "Refused",
+    "convert",
+    "declared",
+    "describe_node",
+    "fill_ops",
+    "import_model",
+    "initializers",
+    "load",
+    "model_opset",
+    "onnx_nodes",
+]
 
 OnNode = Callable[[int, OnnxNode], None]
 _KNOWN_OPSET = 9  # what the backend says of itself
@@ -34,7 +46,7 @@ _KNOWN_OPSET = 9  # what the backend says of itself
 class Refused(NamedTuple):
     """A node that the backend does not take; its operators would start at `position` in predict_net."""
 
-    index: int
+    index: int  # type: ignore[assignment]  # hides tuple.index, which nobody wants here
     label: str
     op_type: str
     reason: str
@@ -74,8 +86,13 @@ def _ignore(index: int, node: OnnxNode) -> None:
     pass
 
 
-def convert(model: Any, opset: Optional[int] = None, on_node: OnNode = _ignore,
-            input_shapes: Optional[Shapes] = None, strict: bool = True) -> Converted:
+def convert(
+    model: Any,
+    opset: Optional[int] = None,
+    on_node: OnNode = _ignore,
+    input_shapes: Optional[Shapes] = None,
+    strict: bool = True,
+) -> Converted:
     """Convert `model`; ConversionError lists every refused node, unless not `strict`.
 
     `on_node` is called before each node, so that a conversion that ends the process can be named.
@@ -90,15 +107,23 @@ def convert(model: Any, opset: Optional[int] = None, on_node: OnNode = _ignore,
         _convert_node(converter, index, node, result)
     _finish(result, light)
     if strict and result.refused:
-        raise ConversionError("Caffe2's ONNX backend refuses %d of %d nodes:\n  %s" % (
-            len(result.refused), len(result.nodes), "\n  ".join(map(str, result.refused))),
+        raise ConversionError(
+            "Caffe2's ONNX backend refuses %d of %d nodes:\n  %s"
+            % (len(result.refused), len(result.nodes), "\n  ".join(map(str, result.refused))),
             "c2step lint says what can be done; --import repaired rewrites what it can",
-            nodes=map(str, result.refused))
+            nodes=map(str, result.refused),
+        )
     return result
 
 
-def import_model(model: Any, repaired: bool = False, on_node: OnNode = _ignore, input_shapes: Optional[Shapes] = None,
-                 strict: bool = True, input_values: Optional[Dict[str, np.ndarray]] = None) -> Converted:
+def import_model(
+    model: Any,
+    repaired: bool = False,
+    on_node: OnNode = _ignore,
+    input_shapes: Optional[Shapes] = None,
+    strict: bool = True,
+    input_values: Optional[Dict[str, np.ndarray]] = None,
+) -> Converted:
     """`model` as Caffe2 nets, faithfully or repaired; `nodes` and `node_of` are those of `model` either way."""
     if not repaired:
         result = convert(model, on_node=on_node, input_shapes=input_shapes, strict=strict)
@@ -106,23 +131,34 @@ def import_model(model: Any, repaired: bool = False, on_node: OnNode = _ignore, 
         return result
     done = repair(model, input_shapes, input_values=input_values)
     nodes = onnx_nodes(model)
-    result = convert(done.model, None, lambda index, _: on_node(done.origins[index], nodes[done.origins[index]]),
-                     input_shapes, strict)
+    result = convert(
+        done.model,
+        None,
+        lambda index, _: on_node(done.origins[index], nodes[done.origins[index]]),
+        input_shapes,
+        strict,
+    )
     result.nodes, result.model, result.added = nodes, model, done.added
     result.node_of = [done.origins[i] for i in result.node_of]
     result.init_node_of = [done.origins[i] for i in result.init_node_of]
-    result.refused = [r._replace(index=done.origins[r.index], label=nodes[done.origins[r.index]].label) for r in result.refused]
+    result.refused = [
+        r._replace(index=done.origins[r.index], label=nodes[done.origins[r.index]].label) for r in result.refused
+    ]
     result.findings, result.applied, result.fixed = done.findings, done.applied, done.fixed
-    result.notes += ["input %s is taken as %s for good, since a repair depends on it" % (
-        name, str(value.tolist())[:60]) for name, value in done.fixed.items()]
+    result.notes += [
+        "input %s is taken as %s for good, since a repair depends on it" % (name, str(value.tolist())[:60])
+        for name, value in done.fixed.items()
+    ]
     result.notes += ["repaired %s: %s" % (a.node, a.message) for a in done.applied]
     return result
 
 
 def onnx_nodes(model: Any) -> List[OnnxNode]:
     """The nodes of the graph as plain data, in order."""
-    return [OnnxNode(index, node.name, node.op_type, node.domain, tuple(node.input), tuple(node.output))
-            for index, node in enumerate(model.graph.node)]
+    return [
+        OnnxNode(index, node.name, node.op_type, node.domain, tuple(node.input), tuple(node.output))
+        for index, node in enumerate(model.graph.node)
+    ]
 
 
 def _convert_node(converter: NodeConverter, index: int, node: Any, result: Converted) -> None:
@@ -135,8 +171,10 @@ def _convert_node(converter: NodeConverter, index: int, node: Any, result: Conve
         return
     result.notes.extend("node %s: a node inside it was left out: %s" % (label, line) for line in printed)
     if node.domain not in ("", "ai.onnx", CAFFE2):
-        result.notes.append("node %s: node domain %s was ignored, %s is taken as the standard operator" % (
-            label, node.domain, node.op_type))
+        result.notes.append(
+            "node %s: node domain %s was ignored, %s is taken as the standard operator"
+            % (label, node.domain, node.op_type)
+        )
     result.init_ops.extend(ops.init_ops)
     result.init_node_of.extend([index] * len(ops.init_ops))
     net.op.extend(ops.ops)
@@ -156,17 +194,23 @@ def _finish(result: Converted, light: Any) -> None:
             op.name = ""
             cleared += 1
     if cleared:
-        result.notes.append("the names of %d operators are cleared: Caffe2 asks every operator whose name starts with "
-                            "Conv or contains Pool for a kernel size" % cleared)
+        result.notes.append(
+            "the names of %d operators are cleared: Caffe2 asks every operator whose name starts with "
+            "Conv or contains Pool for a kernel size" % cleared
+        )
 
 
 def _note_versions(model: Any, result: Converted) -> None:
-    result.notes.append("init_net and predict_net are split without onnx.optimizer, which onnx %s does not have; "
-                        "shapes are inferred first" % onnx_version())
+    result.notes.append(
+        "init_net and predict_net are split without onnx.optimizer, which onnx %s does not have; "
+        "shapes are inferred first" % onnx_version()
+    )
     if result.opset != _KNOWN_OPSET:
         more = ": operators that changed after 9 may be refused or misread" if result.opset > _KNOWN_OPSET else ""
-        result.notes.append("converted as opset %d, the model's own; the backend was written for %d%s" % (
-            result.opset, _KNOWN_OPSET, more))
+        result.notes.append(
+            "converted as opset %d, the model's own; the backend was written for %d%s"
+            % (result.opset, _KNOWN_OPSET, more)
+        )
     for entry in model.opset_import:
         if entry.domain not in ("", "ai.onnx", CAFFE2):
             result.notes.append("operator set %s is not known to Caffe2's backend" % entry.domain)

@@ -5,19 +5,28 @@ filled as int32 and cast, float16 is filled as float32 and narrowed.  Its fill f
 float32 arguments, so a float64 tensor is filled as three float32 parts whose float64 sum is exact,
 then scaled by powers of two where the values lie outside float32's range.
 """
+
 from typing import Any, List, Tuple
 
 import numpy as np
 from caffe2.proto import caffe2_pb2
 
-from c2step.errors import ConversionError
+from ..errors import ConversionError
 
 __all__ = ["fill_ops"]
 
-_DIRECT = {"float32": "GivenTensorFill", "int32": "GivenTensorIntFill", "int64": "GivenTensorInt64Fill",
-           "bool": "GivenTensorBoolFill"}
-_CAST = {"uint8": caffe2_pb2.TensorProto.UINT8, "int8": caffe2_pb2.TensorProto.INT8,
-         "uint16": caffe2_pb2.TensorProto.UINT16, "int16": caffe2_pb2.TensorProto.INT16}
+_DIRECT = {
+    "float32": "GivenTensorFill",
+    "int32": "GivenTensorIntFill",
+    "int64": "GivenTensorInt64Fill",
+    "bool": "GivenTensorBoolFill",
+}
+_CAST = {
+    "uint8": caffe2_pb2.TensorProto.UINT8,
+    "int8": caffe2_pb2.TensorProto.INT8,
+    "uint16": caffe2_pb2.TensorProto.UINT16,
+    "int16": caffe2_pb2.TensorProto.INT16,
+}
 _PACKED_FLOATS = b"\x2a"  # caffe2.Argument field 5, length-delimited
 _PACKED_INTS = b"\x32"  # caffe2.Argument field 6
 
@@ -91,8 +100,10 @@ def _strings(name: str, array: np.ndarray) -> Any:
 def _half(name: str, array: np.ndarray) -> List[Any]:
     bits = array.view(np.uint16)
     if (bits[np.isnan(array)] & 0x7FFF != 0x7E00).any():
-        raise ConversionError("blob %s: float16 NaNs other than the usual one do not survive Caffe2's FloatToHalf" % name,
-                              "feed it at run time instead")
+        raise ConversionError(
+            "blob %s: float16 NaNs other than the usual one do not survive Caffe2's FloatToHalf" % name,
+            "feed it at run time instead",
+        )
     wide = "%s__float32" % name
     return [_fill("GivenTensorFill", wide, array.astype(np.float32)), _op("FloatToHalf", [wide], name)]
 
@@ -117,8 +128,9 @@ def _split(name: str, array: np.ndarray) -> Tuple[List[np.ndarray], List[np.ndar
     for parts, scales in ((_parts(array, 1), []), (_parts(array, 3), []), _scaled(array)):
         if _same_bits(_join(parts, scales), array):
             return parts, scales
-    raise ConversionError("blob %s: some of its float64 NaNs cannot be written with Caffe2's fills" % name,
-                          "feed it at run time instead")
+    raise ConversionError(
+        "blob %s: some of its float64 NaNs cannot be written with Caffe2's fills" % name, "feed it at run time instead"
+    )
 
 
 def _parts(array: np.ndarray, count: int) -> List[np.ndarray]:

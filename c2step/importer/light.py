@@ -3,12 +3,13 @@
 Worker only.  Large initializers are left out of the copy but listed as graph inputs with their shape,
 so that neither shape inference nor conversion moves their bytes about.
 """
+
 from typing import Any, Dict, List, Sequence, Tuple
 
 import onnx
 from onnx import numpy_helper
 
-from c2step.importer.onnxfile import dense, widened
+from .onnxfile import dense, widened
 
 __all__ = ["Shapes", "infer", "light_copy", "weights", "without_nodes"]
 
@@ -58,8 +59,10 @@ def _weights_as_inputs(model: Any, graph: Any, notes: List[str]) -> None:
 def weights(model: Any) -> List[Tuple[str, int, List[int], Any]]:
     """Each initializer as (name, ONNX element type, dims, TensorProto or None for a sparse one)."""
     found = [(tensor.name, tensor.data_type, list(tensor.dims), tensor) for tensor in model.graph.initializer]
-    found.extend((sparse.values.name, sparse.values.data_type, list(sparse.dims), None)
-                 for sparse in model.graph.sparse_initializer)
+    found.extend(
+        (sparse.values.name, sparse.values.data_type, list(sparse.dims), None)
+        for sparse in model.graph.sparse_initializer
+    )
     return found
 
 
@@ -98,6 +101,7 @@ def infer(light: Any, notes: List[str]) -> Any:
 
 # --- Constant ------------------------------------------------------------------------------------
 
+
 def _give_constants_values(graph: Any, notes: List[str]) -> None:
     for index, node in enumerate(graph.node):
         for attribute in node.attribute:
@@ -113,8 +117,10 @@ def _give_constant_value(node: Any, index: int, notes: List[str]) -> None:
         if tensor is not None:
             node.attribute.remove(attribute)
             node.attribute.add().CopyFrom(onnx.helper.make_attribute("value", tensor))
-            notes.append("node %s: Constant's %s is written as `value`, else the backend ends in SIGSEGV" % (
-                node.name or "Constant_%d" % index, attribute.name))
+            notes.append(
+                "node %s: Constant's %s is written as `value`, else the backend ends in SIGSEGV"
+                % (node.name or "Constant_%d" % index, attribute.name)
+            )
             return
 
 
@@ -123,8 +129,11 @@ def _constant_tensor(attribute: Any) -> Any:
     if attribute.name == "sparse_value":
         return numpy_helper.from_array(dense(attribute.sparse_tensor))
     scalars = {"value_float": (kinds.FLOAT, "f"), "value_int": (kinds.INT64, "i"), "value_string": (kinds.STRING, "s")}
-    lists = {"value_floats": (kinds.FLOAT, "floats"), "value_ints": (kinds.INT64, "ints"),
-             "value_strings": (kinds.STRING, "strings")}
+    lists = {
+        "value_floats": (kinds.FLOAT, "floats"),
+        "value_ints": (kinds.INT64, "ints"),
+        "value_strings": (kinds.STRING, "strings"),
+    }
     if attribute.name in scalars:
         kind, field = scalars[attribute.name]
         return make("", kind, [], [getattr(attribute, field)])

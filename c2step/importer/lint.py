@@ -4,6 +4,7 @@ Worker only (imports onnx).  Every rule of the repairs says what stock Caffe2 do
 lint is what they say.  A finding's `repair` is what --import repaired would put in the node's place, empty where
 Caffe2 has no operators for it.
 """
+
 from typing import Any, Dict, List, Optional
 
 import numpy as np
@@ -17,8 +18,12 @@ from .rewriter import Finding
 __all__ = ["Finding", "lint"]
 
 
-def lint(model: Any, input_shapes: Optional[Shapes] = None, input_values: Optional[Dict[str, np.ndarray]] = None,
-         opset: Optional[int] = None) -> List[Finding]:
+def lint(
+    model: Any,
+    input_shapes: Optional[Shapes] = None,
+    input_values: Optional[Dict[str, np.ndarray]] = None,
+    opset: Optional[int] = None,
+) -> List[Finding]:
     """Everything that is known about `model` beforehand, inputs first, then node by node."""
     findings = _inputs(model)
     try:
@@ -35,6 +40,15 @@ def _inputs(model: Any) -> List[Finding]:
     findings = []
     for name, dtype, _ in declared(model)[0]:
         if dtype not in _FEEDABLE and dtype:
-            findings.append(Finding("input-type", name, "", "fail", "", "Caffe2 cannot hold input %s: it has no %s" % (
-                name, dtype.replace("_type", "s") if dtype.endswith("_type") else "tensors of " + dtype)))
+            findings.append(
+                Finding(
+                    "input-type",
+                    name,
+                    "",
+                    "fail",
+                    "",
+                    "Caffe2 cannot hold input %s: it has no %s"
+                    % (name, dtype.replace("_type", "s") if dtype.endswith("_type") else "tensors of " + dtype),
+                )
+            )
     return findings

@@ -3,6 +3,7 @@
 Worker only (imports onnx).  Weights in external files are looked for beside the model, whatever
 the working directory is.
 """
+
 import os
 from typing import Any, Iterator, List, Optional, Sequence, Set, Tuple, Union
 
@@ -10,7 +11,7 @@ import numpy as np
 import onnx
 from onnx import external_data_helper, numpy_helper
 
-from c2step.errors import ConversionError, ModelError
+from ..errors import ConversionError, ModelError
 
 __all__ = ["Dim", "dense", "declared", "describe_node", "initializers", "load", "model_opset", "shape_of", "tensors_in"]
 
@@ -31,8 +32,9 @@ def load(path: str) -> Any:
     try:
         model.ParseFromString(data)
     except Exception as error:
-        raise ModelError("%s is not a whole ONNX model (%d bytes): it is cut off or of another kind" % (
-            path, len(data)), _NOT_ONNX) from error
+        raise ModelError(
+            "%s is not a whole ONNX model (%d bytes): it is cut off or of another kind" % (path, len(data)), _NOT_ONNX
+        ) from error
     _check(model, path, len(data))
     _load_external(model, path)
     return model
@@ -42,8 +44,10 @@ def _check(model: Any, path: str, size: int) -> None:
     if not model.ir_version and not model.opset_import:
         raise ModelError("%s is no ONNX model: it has no ir_version and no opset_import" % path, _NOT_ONNX)
     if not model.graph.node and not model.graph.output:
-        raise ModelError("%s holds an ONNX header without a graph (%d bytes): it is cut off or empty" % (
-            path, size), "copy or export the file again")
+        raise ModelError(
+            "%s holds an ONNX header without a graph (%d bytes): it is cut off or empty" % (path, size),
+            "copy or export the file again",
+        )
 
 
 def _load_external(model: Any, path: str) -> None:
@@ -54,12 +58,17 @@ def _load_external(model: Any, path: str) -> None:
         info = external_data_helper.ExternalDataInfo(tensor)
         weights = os.path.join(folder, info.location)
         if not os.path.isfile(weights):
-            raise ModelError("weights file %s, which tensor %s of %s needs, is not there" % (
-                weights, tensor.name, path), "put it beside the model: its place is stored as %s" % info.location)
+            raise ModelError(
+                "weights file %s, which tensor %s of %s needs, is not there" % (weights, tensor.name, path),
+                "put it beside the model: its place is stored as %s" % info.location,
+            )
         needed = (info.offset or 0) + (info.length or 0)
         if os.path.getsize(weights) < needed:
-            raise ModelError("weights file %s is too short for tensor %s: %d bytes, %d needed" % (
-                weights, tensor.name, os.path.getsize(weights), needed), "copy the file again")
+            raise ModelError(
+                "weights file %s is too short for tensor %s: %d bytes, %d needed"
+                % (weights, tensor.name, os.path.getsize(weights), needed),
+                "copy the file again",
+            )
         external_data_helper.load_external_data_for_tensor(tensor, folder)
         tensor.data_location = onnx.TensorProto.DEFAULT
         del tensor.external_data[:]
@@ -89,8 +98,10 @@ def model_opset(model: Any) -> int:
         if entry.domain in _STANDARD:
             return int(entry.version)
     if model.ir_version >= 3:
-        raise ConversionError("the model does not say which ONNX operator set it uses (no opset_import)",
-                              "export it again, or add opset_import")
+        raise ConversionError(
+            "the model does not say which ONNX operator set it uses (no opset_import)",
+            "export it again, or add opset_import",
+        )
     return 1
 
 
@@ -142,8 +153,19 @@ def widened(model: Any) -> List[str]:
 
 
 _TYPES = onnx.TensorProto
-_HELD = {_TYPES.FLOAT, _TYPES.DOUBLE, _TYPES.FLOAT16, _TYPES.INT8, _TYPES.INT16, _TYPES.INT32, _TYPES.INT64,
-         _TYPES.UINT8, _TYPES.UINT16, _TYPES.BOOL, _TYPES.STRING}
+_HELD = {
+    _TYPES.FLOAT,
+    _TYPES.DOUBLE,
+    _TYPES.FLOAT16,
+    _TYPES.INT8,
+    _TYPES.INT16,
+    _TYPES.INT32,
+    _TYPES.INT64,
+    _TYPES.UINT8,
+    _TYPES.UINT16,
+    _TYPES.BOOL,
+    _TYPES.STRING,
+}
 _WIDENED = {_TYPES.BFLOAT16: "float32", _TYPES.UINT32: "int64", _TYPES.UINT64: "int64"}
 
 
@@ -181,5 +203,4 @@ def describe_node(model: Any, index: int) -> str:
         return ""
     node = nodes[index]
     domain = "" if node.domain in _STANDARD else ", domain %s" % node.domain
-    return "node %d%s%s\n%s" % (index, " " + node.name if node.name else "", domain,
-                                onnx.helper.printable_node(node))
+    return "node %d%s%s\n%s" % (index, " " + node.name if node.name else "", domain, onnx.helper.printable_node(node))

@@ -28,7 +28,7 @@ class Finding(NamedTuple):
     effect: str  # refuse (conversion), fail (run), wrong (silently), die (the process), note
     repair: str
     message: str
-    index: int = -1
+    index: int = -1  # type: ignore[assignment]  # hides tuple.index, which nobody wants here
 
 
 class Applied(NamedTuple):

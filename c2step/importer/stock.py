@@ -3,6 +3,7 @@
 Worker only.  The backends before 1.10 import `onnx.optimizer` when they are imported themselves, and
 onnx has had no such module since 1.9: an empty one stands in while the import runs.
 """
+
 import contextlib
 import io
 import re
@@ -13,9 +14,9 @@ from typing import Any, Dict, Iterator, List, Tuple
 
 import onnx
 
-from c2step.importer.rewriter import CAFFE2
+from .rewriter import CAFFE2
 
-__all__ = ["NodeConverter", "cpu", "reason"]
+__all__ = ["NodeConverter", "caffe2_pb2", "cpu", "onnx_version", "reason"]
 
 
 @contextlib.contextmanager
@@ -52,7 +53,8 @@ class NodeConverter:
         self._opset = opset
         self._infos = _value_infos(graph_model.graph)
         Caffe2Backend._dummy_name.reset(
-            Caffe2Backend._all_names_in_graph(init_model.graph) | Caffe2Backend._all_names_in_graph(graph_model.graph))
+            Caffe2Backend._all_names_in_graph(init_model.graph) | Caffe2Backend._all_names_in_graph(graph_model.graph)
+        )
         self._native = C.Caffe2Backend(Caffe2Backend._dummy_name)
 
     def convert(self, node: Any) -> Tuple[Any, List[str]]:

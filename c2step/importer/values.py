@@ -12,7 +12,7 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
-from c2step.importer.onnxfile import dense, shape_of
+from .onnxfile import dense, shape_of
 
 __all__ = ["Shape", "Values", "dtype_name"]
 
@@ -207,7 +207,8 @@ class Values:
             inputs[source] = given
             used |= through
         try:
-            return dict(zip(node.output, _reference(node, opset, inputs))).get(name), used
+            found: Dict[str, Optional[np.ndarray]] = dict(zip(node.output, _reference(node, opset, inputs)))
+            return found.get(name), used
         except Exception:  # whatever the reference implementation cannot do stays unknown
             return None, set()
 
@@ -264,12 +265,12 @@ def _array(tensor: Any) -> Optional[np.ndarray]:
     if tensor.data_type == onnx.TensorProto.STRING:
         return np.array(list(tensor.string_data), dtype=object).reshape(tuple(tensor.dims))
     try:
-        return numpy_helper.to_array(tensor)
+        return np.asarray(numpy_helper.to_array(tensor))
     except Exception:  # a stub without data, or a type without numpy counterpart
         return None
 
 
-def _reference(node: Any, opset: int, inputs: Dict[str, np.ndarray]) -> List[Any]:
+def _reference(node: Any, opset: int, inputs: Dict[str, np.ndarray]) -> List[Optional[np.ndarray]]:
     from onnx.reference import ReferenceEvaluator
 
     names: Set[str] = set(inputs)

@@ -1,4 +1,5 @@
 """One case in one mode, in a process that may die."""
+
 import json
 import os
 import signal
@@ -6,10 +7,11 @@ import warnings
 from typing import Any, Callable, Dict, List, Tuple
 
 import numpy as np
-from c2step.importer import backend  # imports onnx before caffe2
-from c2step.importer.lint import lint
 from caffe2.python import workspace
 from caffe2.python.onnx.backend import Caffe2Backend
+
+from c2step.importer import backend  # imports onnx before caffe2
+from c2step.importer.lint import lint
 
 from .cases import Case, data_of, same
 
@@ -45,7 +47,10 @@ def _silence() -> None:
 def _failed(error: BaseException) -> Tuple[str, str]:
     lines = str(error).strip().splitlines() or [""]
     refused = type(error).__name__ == "ConversionError"
-    return ("refused" if refused else "error"), "%s: %s" % (type(error).__name__, " | ".join(lines[:3 if refused else 1])[:300])
+    return ("refused" if refused else "error"), "%s: %s" % (
+        type(error).__name__,
+        " | ".join(lines[: 3 if refused else 1])[:300],
+    )
 
 
 def _lint(case: Case) -> Tuple[str, List[Any]]:

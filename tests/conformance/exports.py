@@ -1,8 +1,8 @@
 """Export the models that people have to ONNX: torchvision 0.11.3 and small nets of torch 1.10.2, opset 9 and 11.
 
-Run with an interpreter that has torch and torchvision: `python exports.py DIRECTORY [PATTERN]`.  Weights are seeded, and
-BatchNorm statistics are what random data gives, so that values stay of a sane size through deep nets.  Each export is
-`NAME-opN.onnx` with its input beside it in `NAME.npz`; what cannot be exported is in `NAME-opN.error`.
+Run with an interpreter that has torch and torchvision: `python exports.py DIRECTORY [PATTERN]`.  Weights are seeded,
+and BatchNorm statistics are what random data gives, so that values stay of a sane size through deep nets.  Each export
+is `NAME-opN.onnx` with its input beside it in `NAME.npz`; what cannot be exported is in `NAME-opN.error`.
 """
 
 import os

@@ -1,4 +1,5 @@
 """Run cases in parallel processes, keep the results, and write the table."""
+
 import hashlib
 import json
 import os
@@ -128,6 +129,11 @@ def classify(result: Result, lint: Result) -> Tuple[str, List[str]]:
     return ("refused" if linted else "failed, not linted"), codes
 
 
+def _remark(case: Case, mode: str, column: str, detail: str, codes: List[str]) -> str:
+    why = DISPUTED[case.name.split("/")[1]] if column == "disputed" else detail
+    return "- %s, %s: %s (%s%s)" % (mode, case.name, column, why, "; " + ", ".join(codes) if codes else "")
+
+
 def table(cases: List[Case], modes: List[str], results: Dict[Tuple[str, str], Result]) -> str:
     """One row for each mode and kind of case, then every case that is not a plain pass or refusal."""
     rows = ["| mode | cases | %s |" % " | ".join(COLUMNS), "|" + "---|" * (len(COLUMNS) + 2)]
@@ -141,7 +147,6 @@ def table(cases: List[Case], modes: List[str], results: Dict[Tuple[str, str], Re
                 column, codes = classify(result, results[case.name, "lint"])
                 count[column] += 1
                 if column not in ("pass", "refused") or (kind == "export" and column != "pass"):
-                    why = DISPUTED.get(case.name.split("/")[1], str(result.detail)[:150]) if column == "disputed" else str(result.detail)[:150]
-                    remarks.append("- %s, %s: %s (%s%s)" % (mode, case.name, column, why, "; " + ", ".join(codes) if codes else ""))
+                    remarks.append(_remark(case, mode, column, str(result.detail)[:150], codes))
             rows.append("| %s, %s | %d | %s |" % (mode, kind, len(own), " | ".join(str(count[c]) for c in COLUMNS)))
     return "\n".join(rows + [""] + remarks) + "\n"

@@ -6,7 +6,7 @@ and returns one line about it; it returns None to leave the node as it is, and r
 Caffe2 operators can express it.
 """
 
-from typing import Any, Dict, List, NamedTuple, Optional
+from typing import Any, Dict, List, NamedTuple, Optional, Set
 
 import numpy as np
 import onnx
@@ -18,6 +18,7 @@ from ..values import Values
 from . import (
     activations,
     arithmetic,
+    arranging,
     axes,
     control,
     convolution,
@@ -26,12 +27,14 @@ from . import (
     indexing,
     losses,
     normalization,
+    padding,
     pooling,
     products,
     recurrent,
     reductions,
     resize,
     sampling,
+    scattering,
     sequences,
     spectra,
 )
@@ -44,6 +47,9 @@ _FAMILIES = (
     activations,
     axes,
     indexing,
+    padding,
+    scattering,
+    arranging,
     reductions,
     pooling,
     convolution,
@@ -150,7 +156,7 @@ def _in_place(node: Any) -> bool:
     return bool(set(node.input) & set(node.output))
 
 
-def _dangling(graph: Any) -> set:
+def _dangling(graph: Any) -> Set[str]:
     """Outputs that nothing used in the model as it came: their nodes stay."""
     used = {name for node in graph.node for name in list(node.input) + list(_captured(node))}
     return {name for node in graph.node for name in node.output} - used

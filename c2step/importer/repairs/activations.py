@@ -4,7 +4,7 @@ Softmax-13 and LogSoftmax-13 along one axis (Caffe2 flattens), LogSoftmax and So
 Hardmax, PRelu with any slope shape, Gelu, HardSwish, Mish, Celu, Shrink, Asinh, Acosh, Atanh.
 """
 
-from typing import Optional
+from typing import Callable, Optional
 
 import numpy as np
 
@@ -56,7 +56,7 @@ def softmax(node: Node, g: Rewriter) -> Optional[str]:
     return "taken along axis %d alone" % _axis(node, g)
 
 
-def _along(g: Rewriter, x: str, axis: int, make) -> str:  # type: ignore[no-untyped-def]
+def _along(g: Rewriter, x: str, axis: int, make: Callable[[str, int], str]) -> str:
     """`make(x', last axis)` with `axis` moved to the end, and moved back."""
     rank = g.rank(x)
     if rank == 0:
@@ -128,16 +128,14 @@ def prelu(node: Node, g: Rewriter) -> Optional[str]:
     elif node.opset < 7 or shape is None or slopes is None or None in slopes:
         return None
     else:
-        count = int(np.prod(slopes, dtype=np.int64))
+        count = int(np.prod([d or 0 for d in slopes], dtype=np.int64))
         channels = shape[1] if len(shape) > 1 else shape[0] if shape else 1
         if count == 1:
             return None
         as_channels = len(slopes) == len(shape) - 1 and slopes[0] == count
         if count != channels:
             g.found("prelu-slope", "fail", "Caffe2's PRelu takes one slope or one per channel")
-        elif as_channels and len(shape) > 1:
-            return None
-        elif len(shape) == 2 and len(slopes) == 1:
+        elif as_channels and len(shape) > 1 or len(shape) == 2 and len(slopes) == 1:
             return None
         else:
             g.found(

@@ -5,7 +5,7 @@ the buffer), Where with broadcasting, Clip with inputs, comparisons that are not
 division.  Rewrites them with Caffe2 operators on operands that were broadcast beforehand.
 """
 
-from typing import List, Optional
+from typing import Any, Dict, List, Optional
 
 import numpy as np
 
@@ -154,7 +154,7 @@ def clip(node: Node, g: Rewriter) -> Optional[str]:
         limits = [node.input(1), node.input(2)]
     values = [g.value(n) for n in limits]
     if dtype in ("float32", "float16") and all(v is not None or not n for v, n in zip(values, limits)):
-        args = {key: float(v.reshape(-1)[0]) for key, v in zip(("min", "max"), values) if v is not None}
+        args: Dict[str, Any] = {key: float(v.reshape(-1)[0]) for key, v in zip(("min", "max"), values) if v is not None}
         y = g.emit("Clip", [cast(g, x, "float32")], "float32", g.shape(x), **_ordered(args))
         cast(g, y, dtype, node.out)
         return "limits are arguments"
@@ -165,7 +165,7 @@ def clip(node: Node, g: Rewriter) -> Optional[str]:
     return "written as Max and Min"
 
 
-def _ordered(args: dict) -> dict:
+def _ordered(args: Dict[str, Any]) -> Dict[str, Any]:
     """ONNX lets the maximum win where min > max; Caffe2 refuses such a pair."""
     if "min" in args and "max" in args and args["min"] > args["max"]:
         args["min"] = args["max"]

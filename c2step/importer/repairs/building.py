@@ -112,7 +112,7 @@ def _reshaped(old: Any, shape: Sequence[int]) -> List[Optional[int]]:
     ]
     if -1 not in full:
         return full
-    count = None if old is None or None in old else int(np.prod([d for d in old], dtype=np.int64))
+    count = None if old is None or None in old else int(np.prod(list(old), dtype=np.int64))
     rest = [d for d in full if d != -1]
     known = None if None in rest else int(np.prod([d for d in rest if d is not None], dtype=np.int64))
     missing = count // known if count is not None and known else None

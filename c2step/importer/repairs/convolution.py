@@ -5,11 +5,12 @@ one or three dimensions, with dilations, output_shape or auto_pad.  A transposed
 written as zeros put between the elements, then Conv with the kernel turned around.
 """
 
-from typing import List, NamedTuple, Optional, Sequence
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
 import numpy as np
 
 from ..rewriter import Node, Rewriter, Unrepairable
+from ..values import Shape
 from .building import cast, concat, expand_dims, fill, reshape, slice_axis, squeeze, take, transpose
 from .dtypes import found_dtype
 from .pooling import same_pads
@@ -149,12 +150,12 @@ def _widened(t: _Transposed) -> _Transposed:
     )
 
 
-def _native(g: Rewriter, inputs: Sequence[str], t: _Transposed, shape, rank: int = 0) -> str:  # type: ignore[no-untyped-def]
-    args = {"kernels": t.kernel, "strides": t.strides, "pads": t.begin + t.end, "adjs": t.extra}
+def _native(g: Rewriter, inputs: Sequence[str], t: _Transposed, shape: Optional[Shape], rank: int = 0) -> str:
+    args: Dict[str, Any] = {"kernels": t.kernel, "strides": t.strides, "pads": t.begin + t.end, "adjs": t.extra}
     if t.group != 1:
-        args["group"] = t.group  # type: ignore[assignment]
+        args["group"] = t.group
     if shape is None:
-        shape = [None] * rank
+        shape = (None,) * rank
     return g.emit("ConvTranspose", list(inputs), "float32", shape, **args)
 
 

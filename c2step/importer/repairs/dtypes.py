@@ -141,6 +141,8 @@ def _cast(node: Node, g: Rewriter, target: str, known: bool) -> Optional[str]:
         return None
     if "float16" in (source, target):
         g.found("cast-float16", "fail", "Caffe2's Cast has no float16 on CPU")
+    elif target == "string":
+        g.found("cast-type", "wrong", "Caffe2's Cast to text writes other digits")
     else:
         g.found("cast-type", "refuse", "Caffe2 cannot cast %s to %s" % (source or "an unknown type", target))
     for name in (source, target):

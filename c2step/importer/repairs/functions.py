@@ -13,15 +13,17 @@ from ..rewriter import CAFFE2, Node, Rewriter, Unrepairable
 
 __all__ = ["known_to_caffe2", "private", "unknown"]
 
-_BY_NAME = frozenset(
-    """Abs Acos Add And ArgMax ArgMin Asin Atan AveragePool BitwiseAnd BitwiseOr BitwiseXor Cast Ceil Clip
-Col2Im Concat Conv ConvTranspose Cos Cosh DeformConv Div Dropout Elu Erf Exp Expand Flatten Floor Gather Gelu HardSigmoid If
-IsNaN LRN LeakyRelu Log LpPool MatMul Max MaxPool Mean Min Mish Mod Mul Not OneHot Or PRelu Pow Range Reciprocal ReduceL1
-ReduceL2 ReduceMax ReduceMean ReduceMin ReduceSum Relu Reshape Scatter Selu Shape Sigmoid Sign Sin Sinh Size Slice Softmax
-Softplus Softsign Split Sqrt Squeeze Sub Sum Tan Tanh ThresholdedRelu Tile TopK Transpose Unique Where Xor
-BatchNormalization Constant ConstantOfShape Gemm GlobalAveragePool GlobalMaxPool LogSoftmax Multinomial NonZero Pad RandomNormal
-RandomNormalLike Upsample Neg InstanceNormalization Identity Equal Less Greater Unsqueeze Loop RandomUniform LSTM GRU RNN""".split()
-)
+_NAMES = """
+Abs Acos Add And ArgMax ArgMin Asin Atan AveragePool BitwiseAnd BitwiseOr BitwiseXor Cast Ceil Clip Col2Im
+Concat Conv ConvTranspose Cos Cosh DeformConv Div Dropout Elu Erf Exp Expand Flatten Floor Gather Gelu
+HardSigmoid If IsNaN LRN LeakyRelu Log LpPool MatMul Max MaxPool Mean Min Mish Mod Mul Not OneHot Or PRelu Pow
+Range Reciprocal ReduceL1 ReduceL2 ReduceMax ReduceMean ReduceMin ReduceSum Relu Reshape Scatter Selu Shape
+Sigmoid Sign Sin Sinh Size Slice Softmax Softplus Softsign Split Sqrt Squeeze Sub Sum Tan Tanh ThresholdedRelu
+Tile TopK Transpose Unique Where Xor BatchNormalization Constant ConstantOfShape Gemm GlobalAveragePool
+GlobalMaxPool LogSoftmax Multinomial NonZero Pad RandomNormal RandomNormalLike Upsample Neg
+InstanceNormalization Identity Equal Less Greater Unsqueeze Loop RandomUniform LSTM GRU RNN
+"""
+_BY_NAME = frozenset(_NAMES.split())
 
 
 def known_to_caffe2(op: str) -> bool:
@@ -35,7 +37,8 @@ _OTHER_FORM = {"Unique": "Caffe2's Unique takes int32 and int64 only and gives o
 def unknown(node: Node, g: Rewriter) -> Optional[str]:
     """An operator without a rule: nothing to say where the backend has it, else its function body."""
     if node.op in _OTHER_FORM:
-        g.found("other-form", "fail", _OTHER_FORM[node.op])
+        whole = g.dtype(node.input(0)).startswith("int")
+        g.found("other-form", "wrong" if whole else "fail", _OTHER_FORM[node.op])
         raise Unrepairable("no Caffe2 operators compute it")
     if known_to_caffe2(node.op):
         return None

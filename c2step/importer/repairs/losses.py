@@ -4,7 +4,7 @@ Caffe2 has neither in ONNX's form.  The probability of the label is picked by co
 which needs no gather and leaves out ignore_index by itself.
 """
 
-from typing import Optional
+from typing import Optional, Sequence
 
 import numpy as np
 
@@ -55,7 +55,7 @@ def _loss(node: Node, g: Rewriter, x: str) -> None:
     cast(g, total, dtype, node.out)
 
 
-def _weights(node: Node, g: Rewriter, shape) -> str:  # type: ignore[no-untyped-def]
+def _weights(node: Node, g: Rewriter, shape: Sequence[int]) -> str:
     if not node.input(2):
         return g.const(1.0, "float32")
     return reshape(g, cast(g, node.input(2), "float32"), [shape[1]] + [1] * (len(shape) - 2))

@@ -161,8 +161,6 @@ def local_response(node: Node, g: Rewriter) -> Optional[str]:
     size = int(node.attr("size", 1))
     if dtype not in ("", "float32"):
         found_dtype(node, g, dtype)
-    elif size % 2 == 0:
-        g.found("lrn-even", "fail", "Caffe2's LRN wants an odd size")
     elif shape is not None and len(shape) != 4:
         g.found("lrn-rank", "fail", "Caffe2's LRN wants four dimensions")
     else:

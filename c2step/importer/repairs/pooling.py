@@ -144,8 +144,9 @@ def _max_with_indices(node: Node, g: Rewriter) -> str:
     window, dtype = window_of(node, g, node.attr("kernel_shape")), g.dtype(node.input(0))
     shape = g.known(node.input(0))
     spatial = shape[2:]
-    order = "F" if node.attr("storage_order", 0) else "C"
-    numbers = np.arange(int(np.prod(spatial))).reshape(spatial, order=order)
+    numbers = np.arange(int(np.prod(spatial))).reshape(spatial)
+    if node.attr("storage_order", 0):
+        numbers = np.arange(int(np.prod(spatial))).reshape(spatial[::-1]).T
     planes = np.arange(shape[0] * shape[1]).reshape(shape[:2] + (1,) * len(spatial)) * int(np.prod(spatial))
     x = cast(g, node.input(0), "float32")
     best = best_at = ""

@@ -4,7 +4,7 @@ Matches Gemm without C (refused), MatMul of two vectors (a vector of one where O
 letters, Det of small matrices, and the quantized operators, computed in float32: whole numbers below 2**24 are exact.
 """
 
-from typing import Dict, List, Optional, Sequence
+from typing import Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -80,7 +80,7 @@ def einsum(node: Node, g: Rewriter) -> Optional[str]:
     return "written with BatchMatMul and ReduceSum"
 
 
-def _letters(node: Node, g: Rewriter):  # type: ignore[no-untyped-def]
+def _letters(node: Node, g: Rewriter) -> Tuple[List[str], str]:
     equation = node.attr("equation").replace(" ", "")
     left, arrow, right = equation.partition("->")
     terms = left.split(",")
@@ -105,7 +105,7 @@ def _sizes(g: Rewriter, names: Sequence[str], terms: Sequence[str]) -> Dict[str,
     return sizes
 
 
-def _diagonal(g: Rewriter, x: str, term: str):  # type: ignore[no-untyped-def]
+def _diagonal(g: Rewriter, x: str, term: str) -> Tuple[str, List[str]]:
     """`x` with repeated letters reduced to their diagonal, and the letters that are left."""
     letters = list(term)
     while len(set(letters)) < len(letters):
@@ -119,7 +119,9 @@ def _diagonal(g: Rewriter, x: str, term: str):  # type: ignore[no-untyped-def]
     return x, letters
 
 
-def _pair(g: Rewriter, a: str, left: List[str], b: str, right: List[str], result: str, sizes: Dict[str, int]):  # type: ignore[no-untyped-def]
+def _pair(
+    g: Rewriter, a: str, left: List[str], b: str, right: List[str], result: str, sizes: Dict[str, int]
+) -> Tuple[str, List[str]]:
     """The product of two operands; letters that only they have and nobody wants are summed by BatchMatMul."""
     shared = [c for c in left if c in right]
     summed = [c for c in shared if result and c not in result]
@@ -129,7 +131,10 @@ def _pair(g: Rewriter, a: str, left: List[str], b: str, right: List[str], result
     own, other = [c for c in left if c not in shared], [c for c in right if c not in shared]
     if not summed:
         return _broadcast_product(g, a, left, b, right)
-    count = lambda part: int(np.prod([sizes[c] for c in part], dtype=np.int64))  # noqa: E731
+
+    def count(part: List[str]) -> int:
+        return int(np.prod([sizes[c] for c in part], dtype=np.int64))
+
     a = reshape(
         g, transpose(g, a, [left.index(c) for c in batch + own + summed]), [count(batch), count(own), count(summed)]
     )
@@ -142,7 +147,7 @@ def _pair(g: Rewriter, a: str, left: List[str], b: str, right: List[str], result
     return y, batch + own + other
 
 
-def _broadcast_product(g: Rewriter, a: str, left: List[str], b: str, right: List[str]):  # type: ignore[no-untyped-def]
+def _broadcast_product(g: Rewriter, a: str, left: List[str], b: str, right: List[str]) -> Tuple[str, List[str]]:
     letters = left + [c for c in right if c not in left]
     parts = []
     for x, own in ((a, left), (b, right)):
@@ -205,7 +210,7 @@ def _repeat_blocks(g: Rewriter, x: str, shape: Sequence[int], axis: int, block: 
     return take(g, x, np.arange(shape[axis]) // block, axis)
 
 
-def _scale_and_zero(node: Node, g: Rewriter):  # type: ignore[no-untyped-def]
+def _scale_and_zero(node: Node, g: Rewriter) -> Tuple[str, str]:
     rank = g.rank(node.input(0))
     axis = int(node.attr("axis", 1)) % max(1, rank)
     block = int(node.attr("block_size", 0))

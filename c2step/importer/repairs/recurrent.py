@@ -6,7 +6,7 @@ own, as the backend converts it, on an input reversed in time where needed; what
 unrolled over a known number of steps.
 """
 
-from typing import Dict, List, NamedTuple, Optional, Sequence
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
 import numpy as np
 import onnx
@@ -178,7 +178,7 @@ def _forward(node: Node, g: Rewriter, x: str, side: _Side, lengths: str) -> List
     hidden, shape = _hidden(node), g.shape(x) or (None, None, None)
     names = [g.fresh() for _ in range(3 if node.op == "LSTM" else 2)]
     inputs = [x, side.w, side.r, side.b, lengths, side.h] + ([side.c] if node.op == "LSTM" else [])
-    attrs = {"hidden_size": hidden}
+    attrs: Dict[str, Any] = {"hidden_size": hidden}
     if node.op == "RNN":
         attrs["activations"] = side.activations
     if node.op == "GRU":

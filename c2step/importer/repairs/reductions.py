@@ -5,7 +5,7 @@ noop_with_empty_axes is set, ReduceProd, ReduceSumSquare, ReduceLogSum, ReduceLo
 lacks, ArgMax and ArgMin with select_last_index.
 """
 
-from typing import List, Optional
+from typing import Callable, List, Optional
 
 import numpy as np
 
@@ -52,6 +52,8 @@ def reduction(node: Node, g: Rewriter) -> Optional[str]:
     elif _empty(node, g) and node.op in ("ReduceMax", "ReduceMin"):
         g.found("reduce-empty", "wrong", "Caffe2's %s of nothing is the greatest float, not infinity" % node.op)
     else:
+        if node.op in ("ReduceMax", "ReduceMin"):
+            g.found("reduce-nan", "note", "Caffe2's %s passes over NaN where others return it" % node.op)
         return None
     axes = _axes(node, g)
     if not axes:
@@ -110,7 +112,10 @@ def _element(node: Node, g: Rewriter) -> None:
         copy(g, x, node.out)
 
 
-def _plain(kind: str):  # type: ignore[no-untyped-def]
+_Reduction = Callable[[Rewriter, str, List[int], bool], str]
+
+
+def _plain(kind: str) -> _Reduction:
     return lambda g, x, axes, keep: reduce(g, kind, x, axes, keep)
 
 

@@ -67,19 +67,18 @@ def resize(node: Node, g: Rewriter) -> Optional[str]:
     rounding = node.attr("nearest_mode", "round_prefer_floor")
     sizes = g.given(node.input(3)) if node.input(3) else None
     scales_value = g.given(node.input(2)) if node.input(2) else None
-    whole = scales_value is not None and scales_value.size == 4
-    if whole and mode == "nearest" and _same_as_floor(transform, rounding, scales_value) and "axes" not in node.attrs:
-        if _by_resize_nearest(node, g, scales_value.tolist()):
-            return "ResizeNearest by %s" % scales_value.tolist()[2:]
+    if scales_value is not None and mode == "nearest" and "axes" not in node.attrs:
+        factors = scales_value.tolist()
+        if _same_as_floor(transform, rounding, scales_value) and _by_resize_nearest(node, g, factors):
+            return "ResizeNearest by %s" % factors[2:]
     shape = g.known(node.input(0))
     if sizes is None and (scales_value is None or scales_value.size == 0):
         raise Unrepairable("the scales or sizes are computed at run time, Caffe2 wants them fixed")
     axes = _wanted_axes(node, g, shape, scales_value, sizes)
     if mode == "nearest" and sizes is not None and [a.new % a.old for a in axes] == [0] * len(axes) and len(shape) == 4:
         factors = [a.new / a.old for a in axes]
-        if factors[:2] == [1, 1] and _same_as_floor(transform, rounding, np.array(factors)):
-            if _by_resize_nearest(node, g, factors):
-                return "ResizeNearest by %s" % factors[2:]
+        if _same_as_floor(transform, rounding, np.array(factors)) and _by_resize_nearest(node, g, factors):
+            return "ResizeNearest by %s" % factors[2:]
     return _apply(node, g, axes, mode, transform, rounding)
 
 
@@ -220,13 +219,11 @@ def _sources(axis: _Axis, transform: str) -> np.ndarray:
 
 
 def _round(sources: np.ndarray, rounding: str) -> np.ndarray:
-    ways = {
-        "floor": np.floor,
-        "ceil": np.ceil,
-        "round_prefer_ceil": lambda v: np.floor(v + 0.5),
-        "round_prefer_floor": lambda v: np.ceil(v - 0.5),
-    }
-    return np.asarray(ways[rounding](sources)).astype(np.int64)
+    if rounding in ("floor", "round_prefer_ceil"):
+        places = np.floor(sources + (0.0 if rounding == "floor" else 0.5))
+    else:
+        places = np.ceil(sources - (0.0 if rounding == "ceil" else 0.5))
+    return np.asarray(places, np.int64)
 
 
 def _matrix(node: Node, axis: _Axis, sources: np.ndarray, mode: str) -> np.ndarray:
