@@ -4,6 +4,7 @@ Nothing that is computed changes: nodes keep their order, inputs, outputs and at
 """
 
 import os
+import re
 from typing import Any, Dict
 
 import onnx
@@ -17,6 +18,7 @@ from .serve import Event, serve
 __all__ = ["annotate", "main"]
 
 _PREFIX = "c2step."
+_LABEL = re.compile("^(?:(?:ORIGIN|PROPAGATED|RECOVERED|UNCOMPARED|OK) )+")
 _END = "\n\n-- so far c2step --\n"  # what stood there before comes after it
 
 
@@ -49,7 +51,8 @@ def _annotate(node: Any, found: Dict[str, Any], marked: bool) -> None:
     kept = node.doc_string.partition(_END)[2] if _END in node.doc_string else node.doc_string
     node.doc_string = found["text"] + (_END + kept if kept else "")
     if marked and found["properties"].get("label"):
-        node.name = "%s %s" % (found["properties"]["label"], node.name or node.output[0])
+        plain = _LABEL.sub("", node.name) or node.output[0]
+        node.name = "%s %s" % (found["properties"]["label"], plain)
     if hasattr(node, "metadata_props"):  # onnx 1.16 and newer
         _properties(node, found["properties"])
 
