@@ -111,6 +111,10 @@ class FakeSession:
                 return self._stop(step.status, steps)
         return self._stop("end", steps)
 
+    def next_operator(self) -> Optional[Operator]:
+        ops = self.model.predict_net.operators
+        return ops[self.position] if self.position < len(ops) else None
+
     def step(self, n: int = 1) -> Stop:
         self.calls.append("step %d" % n)
         return self._advance(lambda done: done == n, "step")

@@ -80,7 +80,13 @@ OWNERS = {
 HEAVY = ("caffe2", "google.protobuf", "onnx", "onnxruntime", "torch")
 
 # Whole modules that only the worker, or a reference's own process, loads.
-WORKER_SIDE = CAFFE2_SIDE + ("importer/", "references/engines/", "workspace/worker.py")
+WORKER_SIDE = CAFFE2_SIDE + (
+    "importer/",
+    "references/engines/",
+    "workspace/worker.py",
+    "workspace/judging.py",
+    "workspace/recorder.py",
+)
 
 
 class Import(NamedTuple):

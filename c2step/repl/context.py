@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any, Dict, List, Optional
 
 from ..net import Net
 from .environment import Environment
+from .frames import Frames
 
 if TYPE_CHECKING:
     from ..stepper import Session
@@ -18,10 +19,15 @@ class Context:
     """The session, the world outside it, and the names that `!python` has made."""
 
     def __init__(self, session: "Session", environment: Environment) -> None:
-        self.session = session
+        self.frames = Frames(session)
         self.environment = environment
         self.namespace: Dict[str, Any] = {}
         self._interpreter: Optional["Interpreter"] = None
+
+    @property
+    def session(self) -> "Session":
+        """The session that commands look at: that of the frame that is selected."""
+        return self.frames.selected
 
     @property
     def interpreter(self) -> "Interpreter":

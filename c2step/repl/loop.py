@@ -46,6 +46,8 @@ def _run_lines(session: "Session", lines: Iterable[str], environment: Environmen
     except UnicodeDecodeError as error:
         environment.complain("cannot read %s: %s" % (origin, error))
         return ExitStatus.USAGE
+    finally:
+        interpreter.context.frames.close()
     return interpreter.status
 
 
@@ -81,6 +83,7 @@ def interact(session: "Session", environment: Environment, read: Optional[Callab
         except EOFError:
             break
         going = _answer(interpreter, line)
+    interpreter.context.frames.close()
     return ExitStatus.OK
 
 

@@ -275,14 +275,15 @@ class OperatorRange(ArgumentType):
     about = "operators: FIRST-LAST by index, a WHERE (and those around it), or all"
     AROUND = 5
 
-    def __init__(self, start: int, stop: int) -> None:
+    def __init__(self, start: int, stop: int, at: Optional[int] = None) -> None:
         self.start = start
         self.stop = stop
+        self.at = start if at is None else at
 
     @classmethod
     def around(cls, index: int) -> "OperatorRange":
         """The operators around one."""
-        return cls(max(0, index - cls.AROUND), index + 2 * cls.AROUND)
+        return cls(max(0, index - cls.AROUND), index + 2 * cls.AROUND, index)
 
     @classmethod
     def parse(cls, token: Token, context: Context) -> Any:

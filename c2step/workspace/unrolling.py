@@ -206,7 +206,8 @@ def _onnx_while(op: Any, nets: Dict[str, Any], read: Read, runner: Runner) -> Un
     first = _value(op.input[1], read)
     made.values = {name: np.array(_value(outer, read)) for name, outer in zip(carried, op.input[2:])}
     made.values[test] = np.array(first).reshape(1)
-    _take(made, [name for name in mentioned(body) if name != number], read)
+    if args.get("disable_scopes"):  # else the body sees nothing of the outer net
+        _take(made, [name for name in mentioned(body) if name != number], read)
     runner.feed(made.values, [name for scope in made.net.op for name in scope.output])
     limit = int(_value(op.input[0], read).reshape(-1)[0]) if args.get("has_trip_count") else None
     on = bool(first.reshape(-1)[:1].any())

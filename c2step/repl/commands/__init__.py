@@ -7,12 +7,26 @@ __all__ = ["all_commands"]
 
 def all_commands() -> CommandTable:
     """Every command of the prompt, in the order that `help` lists them."""
-    from . import blobs, comparing, feeding, helping, listing, moving, plotting, saving, scripting, stopping, wrapping
+    from . import (
+        blobs,
+        comparing,
+        feeding,
+        helping,
+        listing,
+        moving,
+        nesting,
+        plotting,
+        saving,
+        scripting,
+        stopping,
+        wrapping,
+    )
 
     return CommandTable(
         [
             moving.step,
             moving.next_,
+            nesting.finish,
             moving.until,
             moving.continue_,
             moving.run,
@@ -21,6 +35,8 @@ def all_commands() -> CommandTable:
             moving.skip,
             listing.list_,
             listing.where,
+            nesting.up,
+            nesting.down,
             listing.op,
             listing.inputs,
             listing.outputs,

@@ -9,10 +9,11 @@ from ...render import listing, next_line, operator_line, quote, summary_line, ta
 from ..context import Context
 from ..registry import command
 from ..types import OperatorRange, Where
+from .nesting import inside_text
 
 
 @command("list", aliases=("l",))
-def list_(context: Context, operators: Optional[OperatorRange] = None) -> str:
+def list_(context: Context, operators: Optional[OperatorRange] = None, *, inside: bool = False) -> str:
     """List operators: status, index, type, ONNX node, inputs and outputs.
 
     `-->` stands at the next one, b where a breakpoint is.
@@ -21,8 +22,11 @@ def list_(context: Context, operators: Optional[OperatorRange] = None) -> str:
     list 10-20    operators 10 to 20
     list conv1    those around the one that writes conv1
     list all      the whole net
+    list 5 --inside   the nets inside operator 5
     """
     session = context.session
+    if inside:
+        return inside_text(context, operators.at if operators else session.position)
     shown = operators or OperatorRange.around(session.position)
     tests = [matcher(context.net, point.where) for point in session.breakpoints if point.enabled]
     marks = [op.index for op in context.net.operators if any(test(op) for test in tests)]
@@ -37,7 +41,7 @@ def where(context: Context) -> str:
     if session.steps:
         last = session.steps[-1]
         lines.append("last: %d %s %s" % (last.index, last.operator.type, last.status))
-    return "\n".join(lines + [next_line(net, session.position)])
+    return "\n".join(context.frames.lines() + lines + [next_line(net, session.position)])
 
 
 @command()

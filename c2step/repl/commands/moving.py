@@ -1,43 +1,26 @@
 """Commands that run operators or move the position."""
 
-from typing import TYPE_CHECKING
+from typing import List
 
-from ...errors import ExitStatus
-from ...render import stop_text
 from ..context import Context
 from ..registry import Result, command
+from ..telling import stopped, told
 from ..types import ONCE, Count, Where
-
-if TYPE_CHECKING:
-    from ...stepper import Stop
-
-STATUSES = {
-    "failed": ExitStatus.OPERATOR,
-    "died": ExitStatus.DIED,
-    "timeout": ExitStatus.DIED,
-    "interrupted": ExitStatus.INTERRUPTED,
-    "full": ExitStatus.CAPTURE,
-}
-
-
-def stopped(context: Context, stop: "Stop") -> Result:
-    """What a stop says, and the exit status that it stands for."""
-    return Result(stop_text(stop, context.net), status=STATUSES.get(stop.reason, ExitStatus.OK))
 
 
 @command(aliases=("s",), repeats=True)
-def step(context: Context, count: Count = ONCE) -> Result:
-    """Run the next operator, or the next N.
+def step(context: Context, count: Count = ONCE) -> List[Result]:
+    """Run the next operator, or the next N; one with nets inside is entered.
 
-    Stops early at an operator that fails and at the end of the net.
+    Stops early at an operator that fails and at the end of the net.  `finish` leaves what was entered.
     """
-    return stopped(context, context.session.step(count))
+    return told(context.frames.step(count))
 
 
 @command("next", aliases=("n",), repeats=True)
-def next_(context: Context, count: Count = ONCE) -> Result:
+def next_(context: Context, count: Count = ONCE) -> List[Result]:
     """Run the next operator, or the next N, without entering nested nets."""
-    return stopped(context, context.session.next(count))
+    return told(context.frames.next(count))
 
 
 @command(aliases=("u",), repeats=True)
@@ -52,12 +35,12 @@ def until(context: Context, where: Where) -> Result:
 
 
 @command("continue", aliases=("c", "cont"), repeats=True)
-def continue_(context: Context) -> Result:
+def continue_(context: Context) -> List[Result]:
     """Run to a breakpoint, a failure or the end of the net.
 
     Ctrl-C stops it between two operators; a second Ctrl-C ends the operator that runs.
     """
-    return stopped(context, context.session.cont())
+    return told(context.frames.cont())
 
 
 @command(aliases=("r",))

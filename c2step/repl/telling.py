@@ -1,0 +1,62 @@
+"""What a verb that ran operators says, and the exit status that it stands for."""
+
+from typing import TYPE_CHECKING, Iterable, List
+
+from ..errors import ExitStatus
+from ..render import next_line, stop_text
+from .context import Context
+from .frames import Event
+from .registry import Result
+
+if TYPE_CHECKING:
+    from ..stepper import Stop
+
+__all__ = ["STATUSES", "stopped", "told"]
+
+STATUSES = {
+    "failed": ExitStatus.OPERATOR,
+    "died": ExitStatus.DIED,
+    "timeout": ExitStatus.DIED,
+    "interrupted": ExitStatus.INTERRUPTED,
+    "full": ExitStatus.CAPTURE,
+}
+
+
+def stopped(context: Context, stop: "Stop") -> Result:
+    """What a stop says, and the exit status that it stands for."""
+    return Result(stop_text(stop, context.net), status=STATUSES.get(stop.reason, ExitStatus.OK))
+
+
+def told(events: Iterable[Event]) -> List[Result]:
+    """What each event says, and the exit status that it stands for."""
+    return [_told(event) for event in events]
+
+
+def _told(event: Event) -> Result:
+    if event.entered is not None:
+        return Result("\n".join(_entered(event)))
+    stop = event.leaving.stop if event.leaving else event.stop
+    assert stop is not None
+    said = _left(event) if event.leaving else ["%s; it runs as one" % event.opaque] if event.opaque else []
+    return Result("\n".join(said + [stop_text(stop, event.net)]), status=STATUSES.get(stop.reason, ExitStatus.OK))
+
+
+def _entered(event: Event) -> List[str]:
+    inside = event.entered
+    assert inside is not None
+    spans = [label for label, _, _ in inside.spans]
+    shown = spans if len(spans) < 5 else spans[:2] + ["..."] + spans[-2:]
+    heading = "entered %s: %d operators (%s)" % (inside.operator, inside.session.net_size, ", ".join(shown))
+    return [heading, next_line(event.net, inside.session.position)]
+
+
+def _left(event: Event) -> List[str]:
+    inside, leaving = event.left, event.leaving
+    assert inside is not None and leaving is not None
+    if not leaving.stop.steps or leaving.stop.steps[-1].status != "ok":
+        return []
+    if leaving.same:
+        return ["left %s: run as one it gives the same bytes (%d outputs)" % (inside.operator, len(inside.results))]
+    if leaving.lines:
+        return ["left %s: run as one it gives other values: %s" % (inside.operator, "; ".join(leaving.lines))]
+    return ["left %s before its end: it ran as one" % inside.operator]
