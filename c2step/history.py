@@ -33,7 +33,7 @@ class Output:
         }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Step:
     """One executed operator; `status` is ok, failed or died.
 
@@ -52,6 +52,10 @@ class Step:
     seconds: float = 0.0
     touched: Tuple[Output, ...] = ()
     shares: Tuple[Tuple[str, str], ...] = ()
+
+    def __repr__(self) -> str:
+        outputs = ", ".join("%s@%d" % (output.name, output.version) for output in self.outputs)
+        return "<Step %d: %s %s%s>" % (self.tick, self.operator, self.status, " -> " + outputs if outputs else "")
 
     @property
     def written(self) -> Tuple[Output, ...]:
@@ -115,6 +119,10 @@ class History:
         self.kept[BlobVersion(name, version)] = kept
         self.summaries[BlobVersion(name, version)] = kept.summary
 
+    def is_kept(self, name: str, version: int) -> bool:
+        """Whether a version's bytes are in a file."""
+        return BlobVersion(name, version) in self.kept
+
     def forget(self, name: str, version: int) -> None:
         """A version has another value than the one that was kept."""
         self.kept.pop(BlobVersion(name, version), None)
@@ -177,7 +185,7 @@ class History:
         feeds: Dict[int, List[Tuple[str, int]]] = {}
         for at, name, version in self.feeds:
             feeds.setdefault(at, []).append((name, version))
-        for place, step in enumerate(self.steps + [None]):  # type: ignore[list-item]
+        for place, step in enumerate(self.steps + [None]):
             live.update(feeds.get(place, ()))
             yield place, step, live
             if step is not None:
@@ -186,7 +194,7 @@ class History:
     def shared(self) -> List[Tuple[str, str]]:
         """The pairs of blobs that share storage now: the second one's storage is the first one's too."""
         pairs: List[Tuple[str, str]] = []
-        for place, step in enumerate(self.steps + [None]):  # type: ignore[list-item]
+        for place, step in enumerate(self.steps + [None]):
             fed = {name for at, name, _ in self.feeds if at == place}
             pairs = [pair for pair in pairs if not fed & set(pair)]
             if step is not None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from .blob import Blob
 from .errors import InputError
-from .importer.inputs import Fed, Preprocess, check_inputs, random_inputs, read_inputs
+from .importer.inputs import Fed, Preprocess, check_dims, check_inputs, random_inputs, read_inputs
 from .model import Declared
 from .recording import Keep
 from .stepper import Session
@@ -58,7 +58,7 @@ def open_session(
     except BaseException:
         workspace.close()
         raise
-    session.notes = fed.notes
+    session.notes = fed.notes + _drawn_note(list(session.drawn))
     return session
 
 
@@ -98,6 +98,8 @@ def _fed(
     declared = [
         Declared(name, dtype, None if shape is None else tuple(shape)) for name, dtype, shape in declares["inputs"]
     ]
+    if declares["kind"] == "onnx":
+        check_dims(dims, declared)
     if inputs is None or isinstance(inputs, dict):
         fed = Fed({name: np.asarray(array) for name, array in (inputs or {}).items()}, [], {})
     else:
@@ -107,6 +109,15 @@ def _fed(
         fed.arrays.update(drawn)
         fed.notes.extend("input %s is drawn at random, seed %d" % (name, seed) for name in drawn)
     return check_inputs(fed, declared, declares["known"], as_float32)
+
+
+def _drawn_note(names: List[str]) -> List[str]:
+    if not names:
+        return []
+    shown = ", ".join(names[:6]) + (", ..." if len(names) > 6 else "")
+    return [
+        "init_net draws %s at random, without a seed: this session keeps what was drawn, another draws anew" % shown
+    ]
 
 
 def _is_small(array: np.ndarray) -> bool:

@@ -113,9 +113,10 @@ class Wraps:
         self._writers: Dict[str, CaptureWriter] = {}
 
     def add(self, pattern: str, types: Sequence[str], save: Optional[str]) -> str:
-        """Wrap the types that fit a glob pattern; returns the directory."""
-        if not any(fnmatch.fnmatchcase(name, pattern) for name in types):
-            raise UsageError("no operator has type %s" % pattern, near(pattern, types))
+        """Wrap the types that fit a glob pattern, or one of several with commas between; returns the directory."""
+        for part in pattern.split(","):
+            if not any(fnmatch.fnmatchcase(name, part) for name in types):
+                raise UsageError("no operator has type %s" % part, near(part, types))
         directory = os.path.abspath(save or "wrapped-%s" % re.sub(r"\W", "_", pattern))
         writer = CaptureWriter(directory)
         writer.begin(dict(self._header(), kind="wrap", wrapped=pattern))
@@ -133,7 +134,11 @@ class Wraps:
 
     def request(self) -> List[List[str]]:
         """Regular expressions and directories, for the workspace."""
-        return [[fnmatch.translate(pattern), directory] for pattern, directory in self.directories.items()]
+        return [
+            [fnmatch.translate(part), directory]
+            for pattern, directory in self.directories.items()
+            for part in pattern.split(",")
+        ]
 
     def journal(self, step: Step, wrapped: Dict[str, Any]) -> None:
         """Journal a wrapped operator in each of its captures."""

@@ -46,6 +46,7 @@ __all__ = [
 ]
 
 STATUS_WORDS = {".": "not run", "o": "ok", "F": "failed", "D": "died", "S": "skipped", "?": "output not written"}
+DIRTY = "* dirty: it ran on a value, or as an operator, that was changed since"
 LEGEND = "status: " + "   ".join("%s %s" % pair for pair in STATUS_WORDS.items())
 KIND_WORDS = {
     UNINITIALISED: "not a tensor: never written",
@@ -63,6 +64,7 @@ STOPPED = {"breakpoint": "stopped at a breakpoint", "interrupted": "interrupted"
 SHOWN_STEPS = 12
 WIDEST_PAD = 48  # a longer name pushes its own line only
 SHOWN_VALUES = 64
+SHOWN_REASON = 110  # characters in a table; the whole text follows below it
 
 # Looks like a comment, Python, an option, a redirection, or like a version or slice of another blob.
 _MISTAKABLE = re.compile(r"^(?:[#!<>|]|--)|.@\d+$|.\]$")
@@ -166,12 +168,13 @@ def listing(
         ]
         for op in net.operators[start:stop]
     ]
+    legend = [LEGEND] + ([DIRTY] if any(row[1] == "*" for row in rows) else [])
     if not marked:
         rows = [row[:2] + row[3:] for row in rows]
     lines = table(rows, right=[3 if marked else 2])
     if position >= len(net) and stop >= len(net):
         lines.append("-->  end of the net")
-    return "\n".join(lines + [LEGEND])
+    return "\n".join(lines + legend)
 
 
 def figures(summary: BlobSummary) -> str:
@@ -346,14 +349,14 @@ def _plain_object(value: Dict[Any, Any]) -> Dict[str, Any]:
     return {str(key): _plain(item) for key, item in value.items()}
 
 
-def stop_text(stop: "Stop", net: Net) -> str:
-    """Why a run stopped: what ran, with every output, what went wrong, and what comes next."""
+def stop_text(stop: "Stop", net: Net, said: Sequence[str] = ()) -> str:
+    """Why a run stopped: what ran, with every output, what went wrong, what else is said of it, and what comes next."""
     rows = [row for step in stop.steps[-SHOWN_STEPS:] for row in _step_rows(step)]
     lines = table(rows, right=[1])
     hidden = len(stop.steps) - SHOWN_STEPS
     if hidden > 0:
         lines.insert(0, "... %d operators before these; `blobs` shows what they wrote" % hidden)
-    return "\n".join(lines + _reason_lines(stop, net) + [next_line(net, stop.position)])
+    return "\n".join([*lines, *_reason_lines(stop, net), *said, next_line(net, stop.position)])
 
 
 def next_line(net: Net, position: int) -> str:
@@ -371,6 +374,14 @@ def _step_rows(step: "Step") -> List[List[str]]:
         (["?"] + head[1:] if out.kind in (UNINITIALISED, MISSING) else head)
         + [blob_label(out.name, out.version), summary_line(out.summary)]
         for out in step.outputs
+    ] + [
+        [
+            "~",
+            *head[1:],
+            blob_label(out.name, out.version),
+            summary_line(out.summary) + "  (changed without being named)",
+        ]
+        for out in step.touched
     ]
 
 
@@ -395,7 +406,7 @@ def _without(detail: str, stop: "Stop") -> str:
 
 def blame_lines(found: Dict[str, Any]) -> List[str]:
     """A blame's JSON as a table, one operator a line, and the answer in the last lines."""
-    rows = [["index", "type", "blob", "shape", "run", "alone", "label", "reason"]]
+    rows = [["index", "type", "blob", "shape", "run max|d|", "alone max|d|", "label", "reason"]]
     rows += [_blame_row(row) for row in found["operators"]]
     return table(rows, right=(0,)) + [""] + _answer(found)
 
@@ -410,7 +421,7 @@ def _blame_row(row: Dict[str, Any]) -> List[str]:
     outputs = ",".join(quote(name) for name in row["outputs"]) or "-"
     reason = "" if row["label"] == "PROPAGATED" and not row["run"]["error"] else row["reason"]
     return [str(row["index"]), row["type"], outputs, shapes, _side_text(row["run"]), _side_text(row["alone"]),
-            row["label"], reason]  # fmt: skip
+            row["label"], reason if len(reason) <= SHOWN_REASON else reason[: SHOWN_REASON - 3] + "..."]  # fmt: skip
 
 
 def _side_text(side: Dict[str, Any]) -> str:
@@ -443,6 +454,13 @@ def _answer(found: Dict[str, Any]) -> List[str]:
         if first:
             lines.append("no operator is wrong on golden inputs; the error grows on the way and first shows at "
                          "operator %d %s" % (first["index"], first["type"]))  # fmt: skip
-    lines += ["not compared: %s" % reason for reason in found["reasons"][:12] if found["verdict"] == "INCONCLUSIVE"]
+    if found["verdict"] != "FAIL":
+        lines += ["not compared: %s" % reason for reason in found["reasons"][:SHOWN_STEPS]]
+        if len(found["reasons"]) > SHOWN_STEPS:
+            lines.append("not compared: %d more reasons, --json has them" % (len(found["reasons"]) - SHOWN_STEPS))
+    words = {"PASS": "close", "FAIL": "differs"}
+    lines += [
+        "output %s: %s" % (quote(name), words.get(verdict, verdict)) for name, verdict in found["outputs"].items()
+    ]
     counts = "%(compared)d compared, %(failed)d failed, %(skipped)d skipped, %(missing)d missing" % found
     return lines + ["%s: %s" % (found["verdict"], counts)]

@@ -30,7 +30,7 @@ from .workspace import Change, StepEvent, Workspace
 __all__ = ["Keep", "Session", "Stop"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Stop:
     """Why a verb came back: step, breakpoint, until, end, failed, died, interrupted, timeout, full or start.
 
@@ -44,6 +44,11 @@ class Stop:
     steps: Tuple[Step, ...] = ()
     detail: str = ""
     hits: Tuple[int, ...] = ()
+
+    def __repr__(self) -> str:
+        detail = ", " + self.detail if self.detail else ""
+        where = str(self.operator) if self.operator else "the end of the net"
+        return "<Stop %s after %d steps, before %s%s>" % (self.reason, len(self.steps), where, detail)
 
 
 class Session:
@@ -130,6 +135,11 @@ class Session:
         """Write into capture.json how the run ended."""
         self._header["ended"] = {"reason": stop.reason, "position": stop.position, "detail": stop.detail}
         self._recording.write_header()
+
+    @property
+    def drawn(self) -> Dict[str, np.ndarray]:
+        """What init_net drew at random, by name; it is the same as long as the session lives."""
+        return dict(self._timeline.drawn)
 
     @property
     def inputs(self) -> Dict[str, np.ndarray]:
@@ -416,7 +426,7 @@ class Session:
     def rerun(self, where: str) -> Stop:
         """Go back to an operator that has run and run it again on the same inputs, as it is now."""
         op = self.operator(where)
-        if not any(step.index == op.index and step.iteration == self.iteration for step in self.steps):
+        if op.index > self.position:
             raise UsageError("%s has not run" % op, "run to it: until %d, then step" % op.index)
         self.goto(str(op.index))
         return self.step()
@@ -523,6 +533,10 @@ class Session:
     def breakpoint(self, number: int) -> Breakpoint:
         """A breakpoint by its number; `enabled`, `ignore` and `commands` may be set on it."""
         return self._breakpoints.find(number)
+
+    def commands_of(self, number: int) -> List[str]:
+        """The commands to run where a breakpoint stops, also a temporary one that is gone."""
+        return self._breakpoints.commands_of(number)
 
     def delete_break(self, number: int) -> None:
         """Take a breakpoint away."""

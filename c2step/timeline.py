@@ -11,12 +11,12 @@ from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Set,
 
 import numpy as np
 
-from .blob import MISSING, OTHER, UNINITIALISED, Blob, BlobSummary
+from .blob import MISSING, OTHER, TENSOR, UNINITIALISED, Blob, BlobSummary
 from .capture import read_blob
 from .errors import UsageError, WorkerDied, near
 from .history import History, Kept, Output, Step
 from .model import Model
-from .net import BlobVersion, Operator, is_random, is_stateful, operator_from_json
+from .net import BlobVersion, Net, Operator, is_random, is_stateful, operator_from_json
 from .recording import Recording
 from .workspace import Change, StepEvent, Workspace
 
@@ -34,6 +34,8 @@ class Timeline:
         self.model = Model.from_json(workspace.open(spec))
         self._blobs = dict.fromkeys(self.model.predict_net.blobs())
         self._spec = spec
+        self.drawn: Dict[str, np.ndarray] = {}
+        self._initialised = False
 
     @property
     def steps(self) -> List[Step]:
@@ -42,13 +44,26 @@ class Timeline:
 
     def begin(self, inputs: Dict[str, np.ndarray]) -> None:
         """Run init_net, forget what has run, and feed the inputs."""
-        self.workspace.init()
+        self._initialise()
         self.history = History()
         blobs = self.workspace.peek()
         self.history.initial = {row["name"] for row in blobs if row["kind"] not in (MISSING, UNINITIALISED)}
         self.history.objects = {row["name"] for row in blobs if row["kind"] == OTHER}
         for name, array in inputs.items():
             self.feed_initial(name, array)
+
+    def _initialise(self) -> None:
+        """Run init_net; what it draws at random is drawn once in a session, and fed whenever it runs again."""
+        self.workspace.init()
+        if not self._initialised:
+            self._initialised = True
+            for name in _drawn(self.model.init_net):
+                blob = self.workspace.fetch(name)
+                if blob.kind == TENSOR and blob.array is not None:
+                    self.drawn[name] = blob.array
+            return
+        for name, array in self.drawn.items():
+            self.workspace.feed(name, array)
 
     def feed_initial(self, name: str, array: np.ndarray) -> None:
         """Feed version 0 of a blob."""
@@ -127,8 +142,7 @@ class Timeline:
 
     def edit(self, edits: Dict[int, Tuple[Change, ...]], index: int) -> Operator:
         """Change an operator here, and in every worker to come."""
-        changes = [list(change) for change in edits.get(index, ())]
-        made = operator_from_json(self.protected(lambda: self.workspace.edit(index, changes)))
+        made = operator_from_json(self.protected(lambda: self.workspace.edit(index, edits.get(index, ()))))
         self._spec["edits"] = [[i, [list(change) for change in found]] for i, found in sorted(edits.items()) if found]
         net = self.model.predict_net
         operators = net.operators[:index] + (made,) + net.operators[index + 1 :]
@@ -148,7 +162,7 @@ class Timeline:
     def revive(self) -> str:
         """Put a new worker where the dead one stood; returns what must be said about it."""
         self.workspace.open(self._spec)
-        self.workspace.init()
+        self._initialise()
         for name, array in self.inputs.items():
             self.workspace.feed(name, array)
         live = {name for name, version in self.history.versions.items() if version}
@@ -329,3 +343,13 @@ class Timeline:
 def _value(name: str, kept: Kept) -> Dict[str, Any]:
     scale, zero_point = kept.summary.scale, kept.summary.zero_point
     return {"name": name, "kind": kept.kind, "file": kept.file, "scale": scale, "zero_point": zero_point}
+
+
+def _drawn(init_net: Net) -> List[str]:
+    """The blobs of init_net that random operators without a seed make, or that are made of those."""
+    names: Dict[str, bool] = {}
+    for op in init_net.operators:
+        seeded = "seed" in op.device or "seed" in init_net.device
+        if (is_random(op) and not seeded) or any(name in names for name in op.inputs):
+            names.update((name, True) for name in op.outputs)
+    return list(names)

@@ -247,3 +247,34 @@ def test_proof_by_replacing(models, tmp_path):
     (origin,) = found.origins
     later = sum(judged.run.bad for judged in found.operators[origin.operator.index + 1 :])
     assert later and any("%d of %d wrong operators behind it become right" % (later, later) in h for h in origin.hints)
+
+
+def test_weights_drawn_at_random_are_the_same_on_both_sides(tmp_path):
+    from test_survival import random_nets
+
+    with c2step.open(random_nets(tmp_path)) as session:
+        found = blame(session, reference_for(session, "python:" + sys.executable, str(tmp_path / "reference")))
+    assert [judged.label for judged in found.operators] == ["OK", "ORIGIN", "OK"]
+    assert "SIGFPE" in found.origins[0].reason
+
+
+def test_golden_outputs_alone_name_the_stretch_and_what_lint_knows(models, tmp_path):
+    folder = os.path.join(models, "digits_ceil")
+    found = blamed(folder + "/model.onnx", [folder + "/input.npz"], folder + "/expected.npz", tmp_path)
+    (origin,) = found.origins
+    assert origin.since == 0 and origin.reason.startswith("somewhere in operators 0 to %d" % origin.operator.index)
+    assert any("pool-ceil-mode" in hint and "pool1" in hint for hint in origin.hints)
+    assert found.outputs == {"prob": "FAIL"}
+
+
+def test_what_lacks_an_input_is_not_blamed_for_it(shared, tmp_path):
+    folder = os.path.join(shared, "models", "mnist-cntk")
+    found = blamed(folder + "/model.onnx", [folder + "/input.npz"], folder + "/expected_ort.npz", tmp_path)
+    assert [judged.operator.index for judged in found.origins] == [9]
+    assert "operator 9 failed" in found.operators[10].reason
+
+
+def test_close_outputs_are_said_where_not_all_can_be_compared(models, tmp_path):
+    folder = os.path.join(models, "digits_cnn")
+    found = blamed(folder + "/model.onnx", [folder + "/input.npz"], folder + "/expected.npz", tmp_path)
+    assert found.verdict is Verdict.INCONCLUSIVE and found.outputs == {"prob": "PASS"}

@@ -6,12 +6,14 @@ import shutil
 import signal
 import threading
 import time
+import venv
+import warnings
 
 import numpy as np
 import pytest
 
 import c2step
-from c2step.errors import InputError, ModelError, OperatorError, WorkerDied
+from c2step.errors import InputError, ModelError, OperatorError, RuntimeMissing, WorkerDied
 
 
 def case(shared, name):
@@ -271,3 +273,48 @@ def test_a_worker_that_dies_in_conversion_names_the_node(models, monkeypatch):
             workspace.peek()
     finally:
         workspace.close()
+
+
+def random_nets(folder):
+    """init_net draws a weight; predict_net copies it before and after an operator that ends the process."""
+    from caffe2.python import core
+
+    init, net = core.Net("init"), core.Net("net")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # Caffe2's own, of numpy's old names
+        init.XavierFill([], "w", shape=[2, 3])
+        init.GivenTensorIntFill([], "p", shape=[2], values=[1, 2])
+        init.GivenTensorIntFill([], "z", shape=[2], values=[0, 0])
+        net.Copy("w", "a")
+        net.Div(["p", "z"], "q")
+        net.Copy("w", "b")
+    for name, made in (("init_net.pb", init), ("predict_net.pb", net)):
+        with open(os.path.join(str(folder), name), "wb") as file:
+            file.write(made.Proto().SerializeToString())
+    return str(folder)
+
+
+def test_what_init_net_drew_stays_through_death_back_and_restart(tmp_path):
+    with c2step.open(random_nets(tmp_path)) as session:
+        assert any("w at random" in note for note in session.notes)
+        assert any("nothing reads: q, b" in note for note in session.model.notes)
+        drawn = session.fetch("w").array
+        assert session.cont().reason == "died"
+        np.testing.assert_array_equal(session.fetch("w").array, drawn)
+        session.skip()
+        session.cont()
+        np.testing.assert_array_equal(session.fetch("a").array, session.fetch("b").array)
+        session.restart()
+        np.testing.assert_array_equal(session.fetch("w").array, drawn)
+
+
+def test_an_interpreter_without_numpy_is_said_in_one_line(models, tmp_path):
+    bare = str(tmp_path / "bare")
+    venv.create(bare, symlinks=True)
+    with pytest.raises(RuntimeMissing, match="numpy"):
+        c2step.open(os.path.join(models, "digits_cnn", "model.onnx"), runtime="python:" + bare)
+
+
+def test_a_dimension_that_no_input_has(models):
+    with pytest.raises(InputError, match="no input has this symbolic dimension"):
+        c2step.open(os.path.join(models, "digits_cnn", "model.onnx"), dims={"M": 3})

@@ -4,7 +4,8 @@
   c2step lint model.onnx --json
 
 Each finding has a code, the ONNX node, the effect (refuse: at conversion, fail: at run, wrong: silently,
-die: the process, note), and the repair that --import repaired makes, where there is one.
+die: the process, note), and the repair that --import repaired makes, where there is one; with --import
+repaired, what is left after it.
 The exit status is 1 where anything but notes was found.
 """
 
@@ -42,9 +43,9 @@ def run(options: argparse.Namespace) -> int:
             for f in findings
         ]
         print("\n".join(table(rows)) if rows else "nothing found")
-        for finding in findings:
-            if finding["repair"]:
-                print("repair %s: %s" % (quote(finding["node"]), finding["repair"]))
+        repairs = [(quote(finding["node"]), finding["repair"]) for finding in findings if finding["repair"]]
+        for repair in dict.fromkeys(repairs):
+            print("repair %s: %s" % repair)
     return ExitStatus.DIFFERS if any(f["effect"] != "note" for f in findings) else ExitStatus.OK
 
 
@@ -53,6 +54,8 @@ def _findings(options: argparse.Namespace) -> List[Dict[str, Any]]:
     try:
         paths = {key: getattr(options, key) for key in ("model", "init_net", "predict_net")}
         spec: Dict[str, Any] = {key: os.path.abspath(path) for key, path in paths.items() if path}
-        return workspace.lint(dict(spec, dims=parse_dims(options.dim)))
+        findings = workspace.lint(dict(spec, dims=parse_dims(options.dim)))
+        repaired = options.importing == "repaired"
+        return [finding for finding in findings if not (repaired and finding["repair"])]
     finally:
         workspace.close()

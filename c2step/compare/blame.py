@@ -71,7 +71,11 @@ class Side:
 
 @dataclass
 class Judged:
-    """One operator with both errors, its label, and the reason; `values` are its wrong outputs on golden inputs."""
+    """One operator with both errors, its label, and the reason.
+
+    `values` are its wrong outputs on golden inputs.  `since` is the first of the operators whose values
+    have no golden value and which it depends on: what is wrong may lie anywhere from there on.
+    """
 
     operator: Operator
     run: Side = field(default_factory=Side)
@@ -81,6 +85,7 @@ class Judged:
     accepted: bool = False
     hints: List[str] = field(default_factory=list)
     values: Dict[int, np.ndarray] = field(default_factory=dict)
+    since: Optional[int] = None
 
     def to_json(self) -> Dict[str, Any]:
         """As an entry of `operators`."""
@@ -109,6 +114,7 @@ class Blame:
     notes: List[str]
     stop: Stop
     about: Dict[str, Any] = field(default_factory=dict)
+    outputs: Dict[str, str] = field(default_factory=dict)
 
     def _repr_html_(self) -> str:
         """The operators with their labels as a table, the origins first in its title, for notebooks."""
@@ -130,6 +136,7 @@ class Blame:
                 "node": j.operator.node.label if j.operator.node else None,
                 "reason": j.reason,
                 "hints": j.hints,
+                "since": j.since,
             }
             for j in self.origins
         ]
@@ -140,6 +147,7 @@ class Blame:
             "missing": self.tally.missing,
             "failed": self.tally.failed,
             "reasons": self.tally.summary(),
+            "outputs": self.outputs,
             "origins": origins,
             "operators": [j.to_json() for j in self.operators],
             "notes": self.notes,
@@ -192,7 +200,23 @@ class Judge:
         for judged in origins:
             self._quote_lint(judged)
         tally = self._tally()
-        return Blame(self.judged, origins, tally, self._verdict(tally), self.notes, stop)
+        found = Blame(self.judged, origins, tally, self._verdict(tally), self.notes, stop)
+        found.outputs = self._outputs()
+        return found
+
+    def _outputs(self) -> Dict[str, str]:
+        """How each of the model's outputs came out in the run: PASS, FAIL or what else there is to say."""
+        said = {}
+        for name in self.session.model.output_names():
+            producers = self.net.producers(name)
+            if producers:
+                op = producers[-1]
+                side = self.judged[op.index].run
+                comparison = side.comparisons.get(len(op.outputs) - 1 - op.outputs[::-1].index(name))
+                said[name] = (
+                    str(comparison.verdict) if comparison else "not reached" if side.status != "ok" else "not compared"
+                )
+        return said
 
     # -- the run ------------------------------------------------------------------------------
 
@@ -255,21 +279,43 @@ class Judge:
 
     def _alone(self) -> None:
         session = self.session
+        dead: Dict[str, int] = {}
         while session.position < len(self.net):
             judged = self.judged[session.position]
-            stop = session.step()
-            if stop.reason == "interrupted":
-                raise KeyboardInterrupt
-            if stop.reason in ("failed", "died", "timeout"):
-                self._take_failure(stop, judged.alone)
+            lost = [dead[name] for name in judged.operator.inputs if name in dead]
+            if lost:
+                judged.reason = "its input has no value: operator %d failed and has no golden output" % lost[0]
                 session.skip()
                 self._replace(judged.operator, [])
-            elif stop.steps:
-                step = stop.steps[-1]
-                self._take(step, judged.alone, "alone")
-                if judged.alone.bad:
-                    step = self._look_closer(judged, step)
-                self._replace(step.operator, step.outputs)
+            else:
+                self._step_alone(judged)
+            self._bury(judged, lost, dead)
+
+    def _bury(self, judged: Judged, lost: List[int], dead: Dict[str, int]) -> None:
+        """Note which blobs have no value, since what writes them failed and nothing could take its place."""
+        op = judged.operator
+        for slot, name in enumerate(op.outputs):
+            golden = self.golden.blob((op.index, slot))
+            if (judged.alone.error or lost) and (golden is None or golden.array is None):
+                dead[name] = lost[0] if lost else op.index
+            else:
+                dead.pop(name, None)
+
+    def _step_alone(self, judged: Judged) -> None:
+        session = self.session
+        stop = session.step()
+        if stop.reason == "interrupted":
+            raise KeyboardInterrupt
+        if stop.reason in ("failed", "died", "timeout"):
+            self._take_failure(stop, judged.alone)
+            session.skip()
+            self._replace(judged.operator, [])
+        elif stop.steps:
+            step = stop.steps[-1]
+            self._take(step, judged.alone, "alone")
+            if judged.alone.bad:
+                step = self._look_closer(judged, step)
+            self._replace(step.operator, step.outputs)
 
     def _look_closer(self, judged: Judged, step: Step) -> Step:
         """Hints at what would explain a wrong value, and whether the operator gives it again; returns the last step."""
@@ -312,7 +358,9 @@ class Judge:
 
     def _label(self) -> None:
         tainted: Set[str] = set()
+        loose: Dict[str, int] = {}
         for group in self._groups():
+            self._loosen(group, loose)
             inputs_bad = self._reads(group) & tainted
             self._label_group(group, bool(inputs_bad))
             self._spread(group, tainted, bool(inputs_bad))
@@ -336,6 +384,18 @@ class Judge:
             reads |= {name for name in judged.operator.inputs if name not in made}
             made |= set(judged.operator.outputs)
         return reads
+
+    def _loosen(self, group: List[Judged], loose: Dict[str, int]) -> None:
+        """Follow the values that have no golden value: `loose` has for each the first operator behind it."""
+        first = group[0].operator.index
+        since = min([loose[name] for name in self._reads(group) if name in loose] + [first])
+        for judged in group:
+            judged.since = since if since < first else None
+            for slot, name in enumerate(judged.operator.outputs):
+                if (judged.operator.index, slot) in self.golden:
+                    loose.pop(name, None)
+                else:
+                    loose[name] = since
 
     def _label_group(self, group: List[Judged], inputs_bad: bool) -> None:
         holders = [
@@ -367,6 +427,14 @@ class Judge:
             judged.label, judged.reason, judged.accepted = UNCOMPARED, "draws random numbers", True
         elif is_culprit:
             judged.label, judged.reason = ORIGIN, _why(judged.alone)
+            if judged.since is not None and not judged.alone.error:
+                judged.reason = "somewhere in operators %d to %d, between which no value has a golden one: %s" % (
+                    judged.since,
+                    op.index,
+                    judged.reason,
+                )
+        elif judged.reason and not judged.alone.comparisons:
+            judged.label = UNCOMPARED
         elif not holds:
             self._label_without_golden(judged, holders)
         elif not judged.alone.comparisons:
@@ -407,11 +475,13 @@ class Judge:
                 (tainted.add if bad else tainted.discard)(name)
 
     def _quote_lint(self, judged: Judged) -> None:
-        node = judged.operator.node
+        first = judged.operator.index if judged.since is None else judged.since
+        nodes = {op.node.index for op in self.net.operators[first : judged.operator.index + 1] if op.node}
         for finding in self.session.model.findings:
-            if node is not None and finding["index"] == node.index and finding["effect"] != "note":
+            if finding["index"] in nodes and finding["effect"] != "note":
                 repair = "; --import repaired: %s" % finding["repair"] if finding["repair"] else ""
-                judged.hints.append("lint %s: %s%s" % (finding["code"], finding["message"], repair))
+                words = (finding["code"], finding["op_type"], finding["node"], finding["message"], repair)
+                judged.hints.append("lint %s at %s %s: %s%s" % words)
 
     # -- counting ----------------------------------------------------------------------------
 
@@ -428,7 +498,10 @@ class Judge:
         if judged.label == UNCOMPARED and judged.accepted and is_random(op):
             tally.skip("%s: %s" % (op, judged.reason), True)
         elif sides:
-            tally.add(Verdict.worst(c.verdict for c in sides), "%s: %s" % (op, sides[-1].reason))
+            worst = next((c for c in sides if c.verdict is Verdict.FAIL), sides[-1])
+            tally.add(Verdict.worst(c.verdict for c in sides), "%s: %s" % (op, worst.reason))
+        elif judged.label == ORIGIN:
+            tally.add(Verdict.FAIL, "%s: %s" % (op, judged.reason))
         elif (op.index, slot) in self.golden:
             accepted = _benign(op, slot) or judged.accepted
             tally.skip("%s: %s was never written" % (op, op.outputs[slot]), accepted)

@@ -21,6 +21,8 @@ def run_elsewhere(session: Session, runtime: str, directory: str, timeout: Optio
         with open_session(
             None, session.inputs, paths[0], paths[1], runtime, timeout=timeout, keep=Keep(directory)
         ) as other:
+            for name, array in session.drawn.items():
+                other.feed(name, array)
             stop = other.cont()
             while stop.reason in ("failed", "died", "timeout"):
                 other.skip()

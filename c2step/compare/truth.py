@@ -98,7 +98,7 @@ def _times(values: np.ndarray, exact: np.ndarray, noise: Optional[np.ndarray]) -
 
 
 def _factor(times: float) -> str:
-    return "%.3g times" % times
+    return "another shape, NaN or Inf, not" if times == float("inf") else "%.3g times" % times
 
 
 def _settle(judged: Judged, says: List[str], exact: NodeTruth) -> None:

@@ -14,7 +14,7 @@ from ..blob import Blob
 from ..errors import InputError, near
 from ..model import Declared
 
-__all__ = ["Fed", "Preprocess", "check_inputs", "parse_dims", "random_inputs", "read_inputs"]
+__all__ = ["Fed", "Preprocess", "check_dims", "check_inputs", "parse_dims", "random_inputs", "read_inputs"]
 
 _IMAGES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
 ReadTensor = Callable[[str], Blob]
@@ -295,9 +295,11 @@ def _layout_hint(shape: Tuple[int, ...], wanted: Optional[Tuple[Any, ...]]) -> s
         return "it fits as NHWC: transpose it to NCHW with array.transpose(0, 3, 1, 2)"
     if len(shape) + 1 == len(wanted) and _shape_fits((1,) + shape, wanted):
         return "the batch dimension is missing: array[None]"
-    if any(isinstance(d, str) for d in wanted):
-        return ""
-    return "a symbolic or other size? --dim NAME=N fixes symbolic dimensions"
+    if len(shape) != len(wanted):
+        return "it has %d dimensions, %d are declared" % (len(shape), len(wanted))
+    if len(wanted) == 4 and all(isinstance(d, int) and d > 0 for d in wanted[2:]):
+        return "for an image: --preprocess size=%dx%d" % tuple(wanted[2:])
+    return ""
 
 
 def _cast(name: str, array: np.ndarray, wanted: Optional[Declared], as_float32: bool, notes: List[str]) -> np.ndarray:
@@ -326,6 +328,17 @@ def parse_dims(words: Sequence[str]) -> Dict[str, int]:
             raise InputError("--dim %s: NAME=N is wanted" % word)
         dims[match.group(1)] = int(match.group(2))
     return dims
+
+
+def check_dims(dims: Dict[str, int], declared: Sequence[Declared]) -> None:
+    """InputError for a dimension that no input declares by that name."""
+    symbols = {str(d) for wanted in declared for d in wanted.shape or () if isinstance(d, str)}
+    for name in dims:
+        if name not in symbols:
+            known = ", ".join(sorted(symbols)) or "none, all are fixed"
+            raise InputError(
+                "--dim %s: no input has this symbolic dimension" % name, near(name, symbols) or "there are: " + known
+            )
 
 
 def random_inputs(

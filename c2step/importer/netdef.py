@@ -164,7 +164,13 @@ def _declarations(init: Any, predict: Any) -> List[str]:
             "external_output lists %s, which no operator writes: is the file cut short?" % ", ".join(map(repr, unmade))
         )
     if not predict.external_output:
-        notes.append("external_output is empty: is the file cut short?")
+        read = {name for op in predict.op for name in op.input}
+        last = list(dict.fromkeys(name for op in predict.op for name in op.output if name not in read))
+        predict.external_output.extend(last)
+        notes.append(
+            "external_output is empty, as in a net built by hand or a file cut short; the outputs are what nothing reads: %s"
+            % ", ".join(last[:8])
+        )
     return notes
 
 

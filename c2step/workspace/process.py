@@ -61,6 +61,7 @@ class ProcessWorkspace(Workspace):
         self._pending = b""
         self._printed = b""
         self._killed = ""
+        self._answered = False
         self._fetches = 0
 
     # -- the process --------------------------------------------------------------------------
@@ -74,7 +75,7 @@ class ProcessWorkspace(Workspace):
         boot = _BOOT.format(
             init=os.path.join(_PACKAGE, "__init__.py"), package=_PACKAGE, status=os.path.join(self.scratch, "status")
         )
-        self._killed, self._pending, self._printed = "", b"", b""
+        self._killed, self._pending, self._printed, self._answered = "", b"", b"", False
         # numpy's own threads would wait for Caffe2's; Caffe2 does not use this library
         environment = dict(os.environ, PYTHONUNBUFFERED="1", OPENBLAS_NUM_THREADS="1")
         environment.pop("PYTHONPATH", None)
@@ -154,6 +155,7 @@ class ProcessWorkspace(Workspace):
         *lines, self._pending = self._pending.split(b"\n")
         for line in lines:
             message = json.loads(line.decode("utf-8"))
+            self._answered = True
             if "event" not in message:
                 return message  # type: ignore[no-any-return]
             if on_event:
@@ -168,7 +170,8 @@ class ProcessWorkspace(Workspace):
             if not data:
                 break
             self._printed = (self._printed + data)[-4000:]
-            self._on_output(data.decode("utf-8", "replace"))
+            if self._answered:  # before that it is why the interpreter does not start, said in one line
+                self._on_output(data.decode("utf-8", "replace"))
 
     def _death(self, do: str) -> WorkerDied:
         process = self._process
@@ -184,7 +187,7 @@ class ProcessWorkspace(Workspace):
             return WorkerTimeout(words, "--timeout SECONDS changes the limit", name, index)
         if self._killed:
             return WorkerDied("%s was stopped by %s" % (_named(doing), self._killed), "", name, index, by_user=True)
-        if do == "versions":
+        if not self._answered and not name.startswith("SIG"):
             raise _no_start(self.runtime, name, self._printed.decode("utf-8", "replace"))
         words = "%s ended its process with %s" % (_named(doing), name)
         return WorkerDied(words, "", name, index, idle=doing.phase == IDLE)
