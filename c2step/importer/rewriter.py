@@ -164,6 +164,11 @@ class Rewriter:
         return value
 
     @property
+    def inner(self) -> bool:
+        """Whether the present node is one that a rule emitted, not one of the model."""
+        return self._depth > 1
+
+    @property
     def reports(self) -> List[Tuple[str, str, str]]:
         """What was found for the present node so far."""
         return self._found

@@ -66,7 +66,8 @@ class NodeConverter:
             init, ops = self._native.convert_node(node.SerializeToString(), infos, self._opset)
             return Caffe2Ops([_parse(s) for s in ops], [_parse(s) for s in init], []), []
         printed = io.StringIO()
-        with contextlib.redirect_stdout(printed):
+        with contextlib.redirect_stdout(printed), warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # of numpy names that this Caffe2 still uses
             ops = Caffe2Backend._onnx_node_to_caffe2_op(self._init, self._graph, node, self._opset)
         return ops, printed.getvalue().splitlines()
 

@@ -10,7 +10,7 @@ from typing import Any, Dict, List, Optional
 import numpy as np
 
 from ..rewriter import Node, Rewriter, Unrepairable
-from .building import broadcast_shape, carrier, cast, copy, expand, fill_like
+from .building import HELD, broadcast_shape, carrier, cast, copy, expand, fill_like
 from .dtypes import exactness, found_dtype
 
 __all__ = ["RULES"]
@@ -120,21 +120,24 @@ def total(node: Node, g: Rewriter) -> Optional[str]:
     return "written as additions, which broadcast"
 
 
+def _unknown(g: Rewriter, name: str) -> bool:
+    shape = g.shape(name)
+    return shape is None or None in shape
+
+
 def select(node: Node, g: Rewriter) -> Optional[str]:
-    """Where with operands of any shapes and dtypes."""
+    """Where: Caffe2's backend gives it to ATen; Caffe2's own takes operands of one shape."""
     dtype = g.dtype(node.input(1))
-    if dtype and dtype not in _WHERE:
-        found_dtype(node, g, dtype)
-    elif not _maybe_broadcast(g, node.inputs):
+    if not g.inner:
+        g.found("aten-where", "note", "Caffe2's backend writes Where with ATen, which some builds of Caffe2 lack")
+    if dtype not in HELD or any(_unknown(g, n) for n in node.inputs):
         return None
-    else:
-        g.found("where-broadcast", "fail", "Caffe2's Where does not broadcast")
     wide = carrier(dtype, _WHERE)
     parts = [node.input(0)] + [cast(g, n, wide) for n in node.inputs[1:]]
     shape = [int(d) for d in broadcast_shape(*[g.known(n) for n in parts])]
     parts = [expand(g, n, shape) for n in parts]
     cast(g, g.emit("Where", parts, wide, shape), dtype, node.out)
-    return "operands broadcast beforehand"
+    return "written as Caffe2's own Where"
 
 
 def clip(node: Node, g: Rewriter) -> Optional[str]:

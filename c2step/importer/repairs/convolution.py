@@ -92,6 +92,7 @@ def transposed(node: Node, g: Rewriter) -> Optional[str]:
     if not g.reports:
         return None
     t = _geometry(node, g)
+    strange = strange or any(e >= s for e, s in zip(t.extra, t.strides))
     inputs = [cast(g, name, "float32") for name in node.inputs if name]
     if rank == 4 and not strange and min(t.begin + t.end) >= 0:
         y = _native(g, inputs, t, g.shape(node.out))

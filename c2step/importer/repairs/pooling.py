@@ -26,6 +26,11 @@ class Window(NamedTuple):
     end: List[int]
     over: List[int]
 
+    def by_hand(self) -> bool:
+        """Whether Caffe2's pooling refuses it: dilated, or padded by a whole kernel."""
+        far = any(e + o >= k for e, o, k in zip(self.end, self.over, self.kernel))
+        return far or any(d != 1 for d in self.dilations)
+
     def caffe2(self, with_over: bool = True) -> Dict[str, Any]:
         """As arguments of a Caffe2 operator."""
         end = [e + o for e, o in zip(self.end, self.over)] if with_over else self.end
@@ -55,17 +60,14 @@ def window_of(node: Node, g: Rewriter, kernel: Sequence[int]) -> Window:
     begin, end = pads[:n], pads[n:]
     over = [0] * n
     if node.attr("ceil_mode", 0):
-        sizes = g.known(node.input(0))[2:]
-        over = [_overhang(*args) for args in zip(sizes, kernel, strides, dilations, begin, end)]
+        sizes, counts = g.known(node.input(0))[2:], g.known(node.out)[2:]
+        over = [_overhang(*args) for args in zip(sizes, counts, kernel, strides, dilations, begin, end)]
     return Window(list(kernel), strides, dilations, begin, end, over)
 
 
-def _overhang(size: int, kernel: int, stride: int, dilation: int, begin: int, end: int) -> int:
-    reach = (kernel - 1) * dilation + 1
-    count = -(-(size + begin + end - reach) // stride) + 1
-    if (count - 1) * stride >= size + begin:  # the last window would start in the end padding
-        count -= 1
-    return max(0, (count - 1) * stride + reach - (size + begin + end))
+def _overhang(size: int, count: int, kernel: int, stride: int, dilation: int, begin: int, end: int) -> int:
+    """How far the last of `count` windows reaches past the end; onnx's shape inference says how many there are."""
+    return max(0, (count - 1) * stride + (kernel - 1) * dilation + 1 - (size + begin + end))
 
 
 def _found_window(node: Node, g: Rewriter) -> bool:
@@ -99,7 +101,7 @@ def max_pool(node: Node, g: Rewriter) -> Optional[str]:
         return None
     window, dtype = window_of(node, g, node.attr("kernel_shape")), g.dtype(node.input(0))
     x = cast(g, node.input(0), "float32")
-    if any(d != 1 for d in window.dilations):
+    if window.by_hand():
         y = _shifted_maximum(g, x, window)
     else:
         y = g.emit("MaxPool", [x], "float32", g.shape(node.out), **window.caffe2())
@@ -193,7 +195,7 @@ def average_pool(node: Node, g: Rewriter) -> Optional[str]:
         return None
     window, dtype = window_of(node, g, kernel), g.dtype(node.input(0))
     x = cast(g, node.input(0), "float32")
-    if any(d != 1 for d in window.dilations):
+    if window.by_hand():
         y = _shifted_average(g, x, window, include)
     else:
         args = window.caffe2()
