@@ -35,6 +35,7 @@ class Timeline:
         self._blobs = dict.fromkeys(self.model.predict_net.blobs())
         self._spec = spec
         self.drawn: Dict[str, np.ndarray] = {}
+        workspace.on_lost = self.revive
         self._initialised = False
 
     @property

@@ -278,3 +278,17 @@ def test_close_outputs_are_said_where_not_all_can_be_compared(models, tmp_path):
     folder = os.path.join(models, "digits_cnn")
     found = blamed(folder + "/model.onnx", [folder + "/input.npz"], folder + "/expected.npz", tmp_path)
     assert found.verdict is Verdict.INCONCLUSIVE and found.outputs == {"prob": "PASS"}
+
+
+@pytest.mark.parametrize("dtype", ["int64", "U"])
+def test_golden_values_of_another_type_accuse_nobody_of_taking_them(models, tmp_path, dtype):
+    folder = os.path.join(models, "digits_cnn")
+    values = {name: array.astype(dtype) for name, array in np.load(folder + "/reference.npz").items()}
+    np.savez(str(tmp_path / "odd.npz"), **values)
+    found = blamed(folder + "/model.onnx", [folder + "/input.npz"], str(tmp_path / "odd.npz"), tmp_path)
+    assert not any("mismatch" in judged.reason for judged in found.operators)
+    assert all(judged.alone.status != "failed" for judged in found.operators)
+    if dtype == "U":
+        assert not found.origins and found.verdict is Verdict.INCONCLUSIVE
+    else:
+        assert all("int64" in judged.reason for judged in found.origins)

@@ -4,6 +4,8 @@ import json
 import os
 import shutil
 import signal
+import subprocess
+import sys
 import threading
 import time
 import venv
@@ -279,9 +281,9 @@ def random_nets(folder):
     """init_net draws a weight; predict_net copies it before and after an operator that ends the process."""
     from caffe2.python import core
 
-    init, net = core.Net("init"), core.Net("net")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # Caffe2's own, of numpy's old names
+        init, net = core.Net("init"), core.Net("net")
         init.XavierFill([], "w", shape=[2, 3])
         init.GivenTensorIntFill([], "p", shape=[2], values=[1, 2])
         init.GivenTensorIntFill([], "z", shape=[2], values=[0, 0])
@@ -318,3 +320,74 @@ def test_an_interpreter_without_numpy_is_said_in_one_line(models, tmp_path):
 def test_a_dimension_that_no_input_has(models):
     with pytest.raises(InputError, match="no input has this symbolic dimension"):
         c2step.open(os.path.join(models, "digits_cnn", "model.onnx"), dims={"M": 3})
+
+
+@pytest.mark.parametrize("verb", ["back", "restart", "feed", "describe", "step", "fetch", "skip"])
+def test_whatever_comes_first_after_an_idle_death(models, verb):
+    folder = os.path.join(models, "digits_native")
+    with c2step.open(folder, [folder + "/input.npz"]) as session:
+        session.step(4)
+        name = session.steps[-1].outputs[0].name
+        value = session.fetch(name).array
+        os.kill(session.workspace.pid, signal.SIGKILL)
+        time.sleep(0.1)
+        act = {
+            "back": session.back,
+            "restart": session.restart,
+            "feed": lambda: session.feed(name, value),
+            "describe": lambda: session.describe(0),
+            "step": session.step,
+            "fetch": lambda: session.fetch(name),
+            "skip": session.skip,
+        }
+        act[verb]()
+        while session.position < 4:
+            session.step()
+        if verb not in ("step", "feed"):
+            np.testing.assert_array_equal(session.fetch(name).array, value)
+
+
+def test_scratch_folders_of_killed_fronts_are_swept(models, tmp_path, monkeypatch):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    dead = subprocess.Popen(["true"])
+    dead.wait()
+    left = tmp_path / ("c2step-%d-left" % dead.pid)
+    left.mkdir()
+    (left / "status").write_bytes(b"")
+    with c2step.open(os.path.join(models, "digits_cnn", "model.onnx"), seed=0, dims={"N": 1}):
+        assert not left.exists()
+    assert os.listdir(str(tmp_path)) == []
+
+
+@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGHUP])
+def test_a_front_that_is_asked_to_end_cleans_up(models, tmp_path, sent, checkout):
+    words = [sys.executable, "-m", "c2step", os.path.join(models, "digits_cnn", "model.onnx"), "--random-inputs", "0"]
+    words += ["--dim", "N=1", "-c", "!import time; print('here', flush=True); time.sleep(60)"]
+    environment = dict(os.environ, TMPDIR=str(tmp_path))
+    front = subprocess.Popen(words, env=environment, cwd=checkout, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    with front:
+        assert front.stdout
+        while b"here" not in front.stdout.readline() and front.poll() is None:
+            pass
+        front.send_signal(sent)
+        assert front.wait(30) == 128 + sent
+    assert os.listdir(str(tmp_path)) == []
+
+
+def test_an_input_that_only_a_net_inside_reads(tmp_path):
+    from caffe2.proto import caffe2_pb2
+    from caffe2.python import core
+
+    inner = caffe2_pb2.NetDef(name="then", external_input=["x"], external_output=["y"])
+    inner.op.add().CopyFrom(core.CreateOperator("Copy", ["x"], ["y"]))
+    net = caffe2_pb2.NetDef(name="outer", external_input=["c", "x"], external_output=["y"])
+    net.op.add().CopyFrom(core.CreateOperator("If", ["c"], ["y"]))
+    argument = net.op[0].arg.add(name="then_net")
+    argument.n.CopyFrom(inner)
+    (tmp_path / "predict_net.pb").write_bytes(net.SerializeToString())
+    x = np.arange(3, dtype=np.float32)
+    with c2step.open(str(tmp_path), {"c": np.array([True]), "x": x}) as session:
+        assert [declared.name for declared in session.model.inputs] == ["c", "x"] and not session.unfed()
+        assert session.cont().reason == "end"
+        np.testing.assert_array_equal(session.fetch("y").array, x)

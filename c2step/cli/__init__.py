@@ -3,8 +3,10 @@
 import argparse
 import importlib
 import os
+import signal
 import sys
-from typing import Dict, List, Optional, Sequence
+import threading
+from typing import Any, Dict, List, Optional, Sequence
 
 from ..errors import C2StepError, ExitStatus, UsageError, near
 
@@ -22,6 +24,9 @@ COMMANDS: Dict[str, str] = {
     "report": "write one HTML file about a capture or a blame",
     "annotate": "write an ONNX file whose nodes say what was found, for Netron",
     "tensorboard": "write captures as TensorBoard runs",
+    "quant": "compare a quantised run with a float one",
+    "channels": "list dead and weak channels over one capture or many",
+    "bench": "time every operator of a model",
     "convert": "write init_net.pb and predict_net.pb",
 }
 
@@ -34,6 +39,9 @@ exit status: 0 good, 1 differs, 2 usage or input, 3 model, 4 an operator failed,
 def main(arguments: Optional[Sequence[str]] = None) -> int:
     """Run one command line and return its exit status."""
     words = list(sys.argv[1:] if arguments is None else arguments)
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, _end)
     try:
         return int(_dispatch(words))
     except C2StepError as error:
@@ -45,6 +53,11 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     except BrokenPipeError:  # `| head` has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return int(ExitStatus.OK)
+
+
+def _end(number: int, frame: Any) -> None:
+    """Asked to end from outside: leave through every `with`, so that nothing temporary stays."""
+    sys.exit(128 + number)
 
 
 def _dispatch(words: List[str]) -> int:

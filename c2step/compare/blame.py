@@ -17,7 +17,7 @@ from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Set
 
 import numpy as np
 
-from ..blob import INT8, MISSING, TENSOR, UNINITIALISED, Blob
+from ..blob import INT8, MISSING, STRING, TENSOR, UNINITIALISED, Blob
 from ..history import Output, Step
 from ..net import Operator, is_random
 from ..recording import Keep
@@ -271,6 +271,9 @@ class Judge:
         actual = self.session.kept(output)
         if actual is None:
             return Comparison(Verdict.INCONCLUSIVE, "the value of %s was not kept" % output.name)
+        if (actual.kind == STRING) != (golden.kind == STRING):
+            words = "%s is %s here, the reference holds %s" % (output.name, actual.kind, golden.kind)
+            return Comparison(Verdict.INCONCLUSIVE, words)
         dtypes = [blob.array.dtype for blob in (actual, golden) if blob.array is not None]
         scales = [blob.scale for blob in (actual, golden) if blob.kind == INT8]
         return compare_blobs(actual, golden, self.tolerances.find(output.name, op.type, dtypes or ("float32",), scales))
@@ -352,7 +355,9 @@ class Judge:
             made = outputs[slot] if slot < len(outputs) else None
             if made is not None and made.kind == INT8:
                 continue
-            self.session.feed(name, _as_computed(np.asarray(golden.array), made))
+            value = _as_computed(np.asarray(golden.array), made)
+            if value is not None:
+                self.session.feed(name, value)
 
     # -- labels -------------------------------------------------------------------------------
 
@@ -529,19 +534,21 @@ def _no_numbers(*blobs: Blob) -> bool:
     return any(blob.array is None or blob.array.dtype.kind in "OSU" for blob in blobs)
 
 
-def _as_computed(golden: np.ndarray, made: Optional[Output]) -> np.ndarray:
-    """The golden value in the dtype in which Caffe2 holds it, where no value changes by that."""
+def _as_computed(golden: np.ndarray, made: Optional[Output]) -> Optional[np.ndarray]:
+    """The golden value in the dtype in which Caffe2 holds it; None where it is of another kind."""
     if made is None or made.kind != TENSOR or not made.summary.dtype or str(golden.dtype) == made.summary.dtype:
         return golden
     if golden.dtype.kind in "OSU":
-        return golden
+        return None
     with np.errstate(all="ignore"):
-        cast = golden.astype(made.summary.dtype)
-        return cast if np.array_equal(cast.astype(golden.dtype), golden) else golden
+        return golden.astype(made.summary.dtype)
 
 
 def _why(side: Side) -> str:
-    if side.error:
-        return side.error
     worst = side.worst
-    return worst.reason or "; ".join(worst.figures()) if worst else ""
+    if side.error or worst is None:
+        return side.error
+    words = worst.reason or "; ".join(worst.figures())
+    if worst.dtype and worst.dtype != worst.reference_dtype:
+        words += "; dtype %s against %s" % (worst.dtype, worst.reference_dtype)
+    return words

@@ -1,6 +1,6 @@
 """Caffe2 nets from files, and as plain data.  Worker side only: needs Caffe2's protobuf classes."""
 
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 from caffe2.proto import caffe2_pb2
 from google.protobuf import text_format
@@ -265,6 +265,23 @@ def _text(value: bytes) -> str:
 
 
 def inputs_of(pair: Pair) -> List[Tuple[str, Optional[str], Optional[List[Any]]]]:
-    """The blobs that must be fed: read by predict_net and made by neither net."""
+    """The blobs that must be fed: made by neither net, and read by predict_net or a net inside it."""
     made = {name for op in pair.init_net.op for name in op.output}
-    return [(name, None, None) for name in to_net(pair.predict_net).free_inputs() if name not in made]
+    names = dict.fromkeys(to_net(pair.predict_net).free_inputs())
+    inside = read_inside(pair.predict_net)
+    names.update((name, None) for name in pair.predict_net.external_input if name in inside)
+    return [(name, None, None) for name in names if name not in made]
+
+
+def read_inside(net: Any) -> Set[str]:
+    """The blobs that nets inside operators read before they write them."""
+    names: Set[str] = set()
+    for op in net.op:
+        for arg in op.arg:
+            for inner in ([arg.n] if arg.HasField("n") else []) + list(arg.nets):
+                written = set(op.input)
+                for inner_op in inner.op:
+                    names |= set(inner_op.input) - written
+                    written |= set(inner_op.output)
+                names |= read_inside(inner)
+    return names

@@ -95,7 +95,7 @@ class Loaded(NamedTuple):
                 "known": known,
             }
         assert self.pair
-        known = netdef.to_net(self.pair.predict_net).blobs()
+        known = netdef.to_net(self.pair.predict_net).blobs() + sorted(netdef.read_inside(self.pair.predict_net))
         return {
             "kind": "nets",
             "inputs": [list(d) for d in netdef.inputs_of(self.pair)],

@@ -21,7 +21,12 @@ StepEvent = Dict[str, Any]
 
 
 class Workspace:
-    """Loads nets, feeds, runs operators one at a time, fetches."""
+    """Loads nets, feeds, runs operators one at a time, fetches.
+
+    `on_lost` is called where what was opened is found to be gone, before the next request is made.
+    """
+
+    on_lost: Callable[[], Any] = staticmethod(lambda: None)  # type: ignore[assignment]
 
     def versions(self) -> Dict[str, Any]:
         """Versions of what runs the operators: python, torch, numpy, onnx, operators."""

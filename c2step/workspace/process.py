@@ -8,6 +8,7 @@ dead one stood.
 import contextlib
 import json
 import os
+import re
 import selectors
 import shutil
 import signal
@@ -29,6 +30,8 @@ from .status import CONVERT, FETCH, IDLE, INIT, RUN, Doing, Status
 
 __all__ = ["ProcessWorkspace"]
 
+_FRESH = ("versions", "declare", "open", "lint", "read_net", "read_tensor")  # requests that need nothing opened
+_SCRATCH = re.compile(r"^c2step-(\d+)-")
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 # The package is loaded from its own folder: the folder around it may be another Python's site-packages.
 _BOOT = """
@@ -55,13 +58,17 @@ class ProcessWorkspace(Workspace):
         self.runtime = runtime
         self.timeout = timeout
         self._on_output = on_output
-        self.scratch = tempfile.mkdtemp(prefix="c2step-", dir=_fast_folder())
+        folder = _fast_folder()
+        _sweep(folder or tempfile.gettempdir())
+        self.scratch = tempfile.mkdtemp(prefix="c2step-%d-" % os.getpid(), dir=folder)
         self._status = Status(os.path.join(self.scratch, "status"))
         self._process: Optional["subprocess.Popen[bytes]"] = None
         self._pending = b""
         self._printed = b""
         self._killed = ""
+        self._waited = 0.0
         self._answered = False
+        self._opened = False
         self._fetches = 0
 
     # -- the process --------------------------------------------------------------------------
@@ -98,6 +105,9 @@ class ProcessWorkspace(Workspace):
 
     def request(self, do: str, on_event: Optional[Callable[[StepEvent], None]] = None, **arguments: Any) -> Any:
         """Send one request and wait for its reply; WorkerDied where the worker ends before it."""
+        if self._opened and do not in _FRESH and not self.alive:
+            self._let_go()
+            self.on_lost()
         process = self._process or self._start()
         line = (json.dumps({"do": do, "with": arguments}) + "\n").encode("utf-8")
         try:
@@ -127,6 +137,7 @@ class ProcessWorkspace(Workspace):
                 if ready:
                     moved = time.monotonic()
                 elif limit and time.monotonic() - moved > limit:
+                    self._waited = limit
                     self._kill("timeout")
                 if process.stderr in ready:
                     self._drain()
@@ -183,7 +194,7 @@ class ProcessWorkspace(Workspace):
         name = _signal_name(code)
         index = doing.position if doing.position >= 0 else None
         if self._killed == "timeout":
-            words = "%s took longer than %g s and was stopped" % (_named(doing), self.timeout or 0)
+            words = "%s took longer than %g s and was stopped" % (_named(doing), self._waited)
             return WorkerTimeout(words, "--timeout SECONDS changes the limit", name, index)
         if self._killed:
             return WorkerDied("%s was stopped by %s" % (_named(doing), self._killed), "", name, index, by_user=True)
@@ -247,7 +258,9 @@ class ProcessWorkspace(Workspace):
 
     def open(self, spec: Dict[str, Any]) -> Dict[str, Any]:
         """Load and convert the model in the worker."""
-        return self.request("open", spec=spec)  # type: ignore[no-any-return]
+        found: Dict[str, Any] = self.request("open", spec=spec)
+        self._opened = True
+        return found
 
     def init(self) -> None:
         """Run init_net in the worker."""
@@ -399,6 +412,15 @@ def _fast_folder() -> Optional[str]:
     return memory if shutil.disk_usage(memory).free > 1 << 30 else None
 
 
+def _sweep(folder: str) -> None:
+    """Take away the scratch folders of fronts that were killed, which could not do it themselves."""
+    for name in os.listdir(folder):
+        match = _SCRATCH.match(name)
+        path = os.path.join(folder, name)
+        if match and not os.path.exists("/proc/%s" % match.group(1)) and os.path.exists(os.path.join(path, "status")):
+            shutil.rmtree(path, ignore_errors=True)
+
+
 def _result(message: Dict[str, Any]) -> Any:
     if "ok" in message:
         return message["ok"]
@@ -423,6 +445,8 @@ def _signal_name(code: int) -> str:
 
 
 def _named(doing: Doing) -> str:
+    if doing.phase == IDLE:
+        return "the worker"
     if doing.phase == CONVERT:
         return (
             "converting ONNX node %d %s" % (doing.position, doing.label)
