@@ -80,6 +80,7 @@ class Breakpoints:
 
     def __init__(self) -> None:
         self.all: List[Breakpoint] = []
+        self._reached: Dict[int, Breakpoint] = {}  # temporary ones that are gone; their commands are still to run
         self._numbers = 0
 
     def add(
@@ -105,6 +106,11 @@ class Breakpoints:
                 "there are: %s" % (", ".join(str(p.number) for p in self.all) or "none"),
             )
         return found[0]
+
+    def commands_of(self, number: int) -> List[str]:
+        """The commands to run at a stop there."""
+        points = self.all + list(self._reached.values())
+        return next((list(point.commands) for point in points if point.number == number), [])
 
     def delete(self, number: int) -> None:
         """Take one away."""
@@ -169,6 +175,7 @@ class Breakpoints:
             hit.append(point.number)
             if point.temporary:
                 self.all.remove(point)
+                self._reached[point.number] = point
         return hit
 
 

@@ -99,6 +99,7 @@ class Condition:
             a.arg for a in ast.walk(tree) if isinstance(a, ast.arg)
         }
         self._names = {node.id for node in names} - set(terms.found) - made
+        self._called_for = [name for name in map(_blob_called, ast.walk(tree)) if name is not None]
         if self._names or not all(isinstance(n, _PLAIN + (ast.Name,)) or _is_constant(n) for n in ast.walk(tree)):
             self.kind = PYTHON
         return terms
@@ -116,7 +117,7 @@ class Condition:
     @property
     def blobs(self) -> List[str]:
         """The blobs that it names."""
-        named = [term.blob for term in self._terms.values() if term.blob]
+        named = [term.blob for term in self._terms.values() if term.blob] + self._called_for
         return named + [n for n in sorted(self._names) if n not in _OFFERED and not hasattr(builtins, n)]
 
     def holds(self, facts: Facts) -> str:
@@ -129,6 +130,8 @@ class Condition:
                 values = self._values(facts, output, source)
                 if values is not None and _true(eval(self._code, values)):
                     return self._words(values, output, source)
+            except _NoValue:  # a blob that is still to be written
+                continue
             except C2StepError as error:
                 return "%s: %s" % (self.text, error.message)
             except Exception as error:
@@ -160,7 +163,7 @@ class Condition:
         def blob(name: str) -> Any:
             array = facts.array(name, _side(facts, name))
             if array is None:
-                raise UsageError("%s has no value here" % name)
+                raise _NoValue
             return array
 
         values: Dict[str, Any] = {"np": np, "blob": blob}
@@ -171,8 +174,10 @@ class Condition:
                 values[side] = [facts.array(name, side[:-1]) for name in names]
         for name in self._names - set(values):
             array = facts.array(name, _side(facts, name))
-            if array is not None or not hasattr(builtins, name):
+            if array is not None:
                 values[name] = array
+            elif not hasattr(builtins, name):
+                raise _NoValue
         return values
 
     def _words(self, values: Mapping[str, Any], output: Optional[str], source: Optional[str]) -> str:
@@ -180,6 +185,10 @@ class Condition:
                 if term.figure != "fail"]  # fmt: skip
         words = ", ".join(said) if said and self.kind != PYTHON else self.text
         return "%s: %s" % (output, words) if output is not None else words
+
+
+class _NoValue(Exception):
+    """A blob has no value at this operator."""
 
 
 class _Terms(ast.NodeTransformer):
@@ -230,18 +239,21 @@ class _Terms(ast.NodeTransformer):
 
 def _owner(node: ast.Attribute) -> Optional[str]:
     """Whose attribute it is: a name, or the name in `blob("a b")`; None for any other Python."""
-    value = node.value
-    if isinstance(value, ast.Name):
-        return value.id
-    named = isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id == "blob"
-    if not named or not isinstance(value, ast.Call) or len(value.args) != 1 or not _is_constant(value.args[0]):
+    return node.value.id if isinstance(node.value, ast.Name) else _blob_called(node.value)
+
+
+def _blob_called(node: ast.AST) -> Optional[str]:
+    """The name in `blob("a b")`; None for any other Python."""
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name) or node.func.id != "blob":
         return None
-    return str(ast.literal_eval(value.args[0]))
+    if len(node.args) != 1 or not _is_constant(node.args[0]):
+        return None
+    return str(ast.literal_eval(node.args[0]))
 
 
 def _is_constant(node: ast.AST) -> bool:
     try:
-        ast.literal_eval(node)  # type: ignore[arg-type]
+        ast.literal_eval(node)
     except (ValueError, TypeError, SyntaxError):
         return False
     return True

@@ -35,7 +35,7 @@ def run_prefix(
     count: int,
     patches: Sequence[Tuple[Optional[int], str, np.ndarray]] = (),
 ) -> Dict[str, np.ndarray]:
-    """Every tensor after the first `count` operators; a patch is put in right after its operator (None: at the start)."""
+    """Every tensor after the first `count` operators; a patch is put in right after its operator, None at the start."""
     before = C.current_workspace()
     workspace.SwitchWorkspace("small-nets-oracle", True)
     workspace.ResetWorkspace()

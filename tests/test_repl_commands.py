@@ -361,9 +361,9 @@ def test_help_knows_every_command(say):
         == """\
 delete [NUMBER]   (d)
 
-Delete a breakpoint, or all of them.
+Delete a breakpoint or watch, or all of them.
 
-  NUMBER  a breakpoint's number, as `info breakpoints` shows it"""
+  NUMBER  a breakpoint's number, as `info breakpoints` shows it; $ is the last one"""
     )
 
 
@@ -400,7 +400,7 @@ def test_notes_and_quit(say):
 def test_short_names(say, word, name):
     table = say.interpreter.table
     if name == "x":
-        with pytest.raises(UsageError, match="un is until or unwrap"):
+        with pytest.raises(UsageError, match="un is until or undisplay or unpatch"):
             table.find(word)
     else:
         assert table.find(word).name == name

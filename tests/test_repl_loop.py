@@ -276,7 +276,7 @@ def test_ctrl_c_in_our_code_under_the_users_python_does_not_break_it_off(session
         ("compare conv1 conv1 --", ["--rtol", "--atol"]),
         ("compare conv1 --rtol 1 co", ["conv1"]),
         ("wrap Copy --save ", None),
-        ("help wh", ["where"]),
+        ("help whe", ["where"]),
         ("info w", ["wraps"]),
         ("list al", ["all"]),
         ("delete ", ["1"]),

@@ -3,18 +3,19 @@
 import tempfile
 
 import numpy as np
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import c2step
-from c2step.errors import UsageError
 from oracle import same_bytes
 from small_nets import run_prefix, tensors, written
 
 NAMES = ("a", "b", "c", "d")
 SETTINGS = settings(
-    max_examples=30, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+    max_examples=30,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 X = np.array([[-1.5, 0.25, 2], [3, -0.5, 0.125]], np.float32)
 

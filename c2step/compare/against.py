@@ -39,6 +39,10 @@ class Against:
         self._known: Dict[int, Tuple[Step, Dict[int, Optional[Comparison]]]] = {}
         session.compared = self.figures
 
+    def of(self, session: Session) -> bool:
+        """Whether these are a session's golden values; an operator that was entered has a session of its own."""
+        return self._session is session
+
     def rows(self, steps: Tuple[Step, ...]) -> Iterator[Row]:
         """The comparisons of what steps wrote, where there are golden values."""
         for step in steps:

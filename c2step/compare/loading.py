@@ -12,7 +12,7 @@ from ..stepper import Session
 from ..workspace.runtime import find_runtime
 from .lockstep import run_elsewhere
 
-__all__ = ["make_reference", "matched", "undisturbed"]
+__all__ = ["make_reference", "matched", "undisturbed", "unpatched"]
 
 Progress = Callable[[int, int, str], None]
 
@@ -52,7 +52,7 @@ def _python(session: Session) -> str:
 def matched(session: Session, reference: Reference) -> Reference:
     """The reference with module outputs under the names of the blobs they belong to; each match is a note."""
     position = session.position
-    with undisturbed(session):
+    with undisturbed(session), unpatched(session):
         if session.steps:
             session.restart()
         stop = session.cont()
@@ -64,7 +64,8 @@ def matched(session: Session, reference: Reference) -> Reference:
             if kept is not None and kept.array is not None
         ]
         matches: List[Match] = match_modules(reference, blobs)
-        session.restart()
+    session.restart()
+    with undisturbed(session):
         if position:
             session.step(position)
     renamed = reference.renamed({match.blob: match.module for match in matches if match.sure})
@@ -88,3 +89,13 @@ def undisturbed(session: Session) -> Iterator[None]:
         session.catching = catching
         for point in points:
             point.enabled = True
+
+
+@contextmanager
+def unpatched(session: Session) -> Iterator[None]:
+    """Inside, nothing that runs is patched; begin with a restart, and with another one afterwards."""
+    patches, session.changes.patches = session.changes.patches, []
+    try:
+        yield
+    finally:
+        session.changes.patches = patches

@@ -47,12 +47,19 @@ def _set_argument(op: Any, name: str, value: Any) -> None:
         op.arg.remove(found)
         return
     field = _field_of(found) if found is not None else ""
-    count = len(getattr(found, field)) if field in ("floats", "ints", "strings") else 0
+    count = len(getattr(found, field)) if field in ("floats", "ints", "strings") else _directions(op, name)
     if found is None:
         found = op.arg.add(name=name)
     for each in _FIELDS:
         found.ClearField(each)
     _fill(found, field, count, value)
+
+
+def _directions(op: Any, name: str) -> int:
+    """How many numbers `kernels`, `strides` and the like hold, from those that are there."""
+    known = {arg.name: len(arg.ints) for arg in op.arg if arg.name in _REPEATED and arg.ints}
+    spatial = next((n // 2 if each == "pads" else n for each, n in known.items()), 2)
+    return 2 * spatial if name == "pads" else spatial
 
 
 def _field_of(arg: Any) -> str:
@@ -67,10 +74,10 @@ def _field_of(arg: Any) -> str:
 
 def _fill(arg: Any, field: str, count: int, value: Any) -> None:
     """Store a value in the form that the argument had, else in the form of the value."""
+    many = isinstance(value, (list, tuple)) or field in ("floats", "ints", "strings") or arg.name in _REPEATED
     values: List[Any] = list(value) if isinstance(value, (list, tuple)) else [value]
-    if not isinstance(value, (list, tuple)) and arg.name in _REPEATED and count > 1:
+    if not isinstance(value, (list, tuple)) and arg.name in _REPEATED:
         values = values * count
-    many = isinstance(value, (list, tuple)) or field in ("floats", "ints", "strings")
     kind = field[:1] or _kind(values)
     if kind == "f" or (kind == "i" and any(isinstance(v, float) and not v.is_integer() for v in values)):
         converted: List[Any] = [_number(arg.name, v, float) for v in values]

@@ -1,12 +1,18 @@
 """What commands, argument types and completion see of a running prompt."""
 
-from typing import TYPE_CHECKING, Any, Dict, List, Optional
+import tempfile
+from typing import TYPE_CHECKING, Any, Dict, List, Optional, TextIO
 
+from ..errors import UsageError
 from ..net import Net
+from ..render import quote
+from .displays import Displays
 from .environment import Environment
 from .frames import Frames
 
 if TYPE_CHECKING:
+    from ..compare.against import Against
+    from ..compare.tolerance import Tolerances
     from ..stepper import Session
     from .interpreter import Interpreter
 
@@ -16,12 +22,18 @@ USER_CODE = "<prompt>"  # the file name of Python typed at the prompt
 
 
 class Context:
-    """The session, the world outside it, and the names that `!python` has made."""
+    """The session, the world outside it, golden values, displays, and the names that `!python` has made."""
 
     def __init__(self, session: "Session", environment: Environment) -> None:
         self.frames = Frames(session)
         self.environment = environment
         self.namespace: Dict[str, Any] = {}
+        self.against: Optional["Against"] = None
+        self.tolerances: Optional["Tolerances"] = None
+        self.displays = Displays()
+        self.log_path = ""
+        self._log: Optional[TextIO] = None
+        self._scratch: Optional["tempfile.TemporaryDirectory[str]"] = None
         self._interpreter: Optional["Interpreter"] = None
 
     @property
@@ -38,6 +50,65 @@ class Context:
     @interpreter.setter
     def interpreter(self, interpreter: "Interpreter") -> None:
         self._interpreter = interpreter
+
+    # -- golden values ------------------------------------------------------------------------
+
+    def load(self, against: Optional["Against"]) -> None:
+        """Compare with these golden values from now on, or with none."""
+        self.against = against
+        if against is None:
+            self.session.compared = None
+
+    def loaded(self) -> "Against":
+        """The golden values that are loaded; UsageError where there are none."""
+        if self.against is None:
+            raise UsageError("no reference is loaded", "load one: reference SPEC")
+        return self.against
+
+    def scratch(self, name: str) -> str:
+        """A new folder that goes away with the prompt."""
+        if self._scratch is None:
+            self._scratch = tempfile.TemporaryDirectory(prefix="c2step-prompt-")
+        return tempfile.mkdtemp(prefix=name + "-", dir=self._scratch.name)
+
+    # -- what is said -------------------------------------------------------------------------
+
+    def log_to(self, path: Optional[str]) -> None:
+        """Append all that is said to a file; None ends that."""
+        log = None
+        if path is not None:
+            try:
+                log = open(path, "a", encoding="utf-8")  # noqa: SIM115
+            except OSError as error:
+                raise UsageError("cannot write %s: %s" % (quote(path), error.strerror or error)) from None
+        if self._log is not None:
+            self._log.close()
+        self._log, self.log_path = log, path or ""
+
+    def show(self, text: str) -> None:
+        """Print what a command says, into the log too."""
+        self.environment.show(text)
+        self.note(text)
+
+    def complain(self, text: str) -> None:
+        """Print an error, into the log too."""
+        self.environment.complain(text)
+        self.note("error: " + text)
+
+    def note(self, text: str) -> None:
+        """Write into the log alone, such as what was typed."""
+        if self._log is not None and text:
+            self._log.write(text + "\n")
+            self._log.flush()
+
+    def close(self) -> None:
+        """End inner sessions and the log, take scratch folders away."""
+        self.frames.close()
+        self.log_to(None)
+        if self._scratch is not None:
+            self._scratch.cleanup()
+
+    # -- names --------------------------------------------------------------------------------
 
     @property
     def net(self) -> Net:

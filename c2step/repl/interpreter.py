@@ -14,8 +14,10 @@ from types import FrameType
 from typing import TYPE_CHECKING, Iterable, Iterator, List, Optional, Tuple
 
 from ..errors import C2StepError, ExitStatus, OperatorError, UsageError, WorkerDied
+from .aliases import Aliases
 from .context import USER_CODE, Context
 from .lexer import split_commands
+from .output import send, split_output
 from .registry import Command, CommandTable, Result
 
 if TYPE_CHECKING:
@@ -38,6 +40,8 @@ class Interpreter:
         self._ran = ExitStatus.OK
         self._compared = ExitStatus.OK  # DIFFERS outweighs INCONCLUSIVE
         self._sources: List[str] = []
+        self._collecting: Optional[List[str]] = None  # the commands of a breakpoint, up to `end`
+        self.aliases = Aliases(table.words())
         context.interpreter = self
 
     @property
@@ -45,15 +49,50 @@ class Interpreter:
         """How the run so far has ended."""
         return self._ran or self._compared
 
+    @property
+    def prompt(self) -> str:
+        """What to ask for a line with; another one while the commands of a breakpoint are typed."""
+        return PROMPT if self._collecting is None else "> "
+
     def run(self, line: str) -> Iterator[Result]:
         """Run the commands of one line, one result each; an empty line repeats the last step-like one."""
-        for text in split_commands(line) or ([self._repeat] if self._repeat and not line.strip() else []):
+        for text in self._commands(line) or ([self._repeat] if self._repeat and not line.strip() else []):
             for result in self._run_one(text):
                 yield result
                 if result.stop or result.status is ExitStatus.INTERRUPTED:
                     return
 
+    def _commands(self, line: str) -> List[str]:
+        """The commands of a line; aliases among the commands of a breakpoint wait until these are run."""
+        commands = split_commands(line)
+        return commands if self._collecting is not None else [t for c in commands for t in self.aliases.expand(c)]
+
+    def collect(self, into: List[str]) -> None:
+        """Take what comes, up to `end`, as the commands of a breakpoint."""
+        into.clear()
+        self._collecting = into
+
     def _run_one(self, text: str) -> Iterator[Result]:
+        """Run a command, and where it stops at breakpoints, their commands; a further stop takes the rest's place."""
+        if self._collecting is not None:
+            if text == "end":
+                self._collecting = None
+            else:
+                self._collecting.append(text)
+            return
+        waiting = [text]
+        while waiting:
+            hits: Tuple[int, ...] = ()
+            for result in self._run_command(waiting.pop(0)):
+                hits = result.hits or hits
+                yield result
+                if result.stop or result.status is ExitStatus.INTERRUPTED:
+                    return
+            if hits:
+                texts = [text for number in hits for text in self.context.session.commands_of(number)]
+                waiting = [command for text in texts for command in self.aliases.expand(text)]
+
+    def _run_command(self, text: str) -> Iterator[Result]:
         item, words = self.find(text)
         if item.repeats:
             self._repeat = text
@@ -70,6 +109,17 @@ class Interpreter:
             yield INTERRUPTED
 
     def _results(self, item: Command, words: str) -> Iterator[Result]:
+        words, output = (words, None) if item.raw else split_output(words)
+        results = self._outcome(item, words)
+        if output is None:
+            yield from results
+            return
+        found = list(results)
+        shown = send([result.text for result in found], output, self.context.environment)
+        for number, result in enumerate(found):
+            yield result._replace(text=shown if number == 0 else "")
+
+    def _outcome(self, item: Command, words: str) -> Iterator[Result]:
         with _interruptible(self.context.session) as interrupts:
             outcome = item.call(words, self.context)
         if isinstance(outcome, str):
@@ -82,10 +132,11 @@ class Interpreter:
             yield from outcome
 
     def _note(self, result: Result) -> None:
-        if result.status in (ExitStatus.DIFFERS, ExitStatus.INCONCLUSIVE):
-            self._compared = min(result.status, self._compared or result.status)
-        elif result.status is not None:
-            self._ran = result.status
+        for status in (result.status, result.compared):
+            if status in (ExitStatus.DIFFERS, ExitStatus.INCONCLUSIVE):
+                self._compared = min(status, self._compared or status)
+            elif status is not None:
+                self._ran = status
 
     def find(self, text: str) -> Tuple[Command, str]:
         """The command that a text begins with, and the words after it."""
@@ -103,11 +154,14 @@ class Interpreter:
         try:
             for number, line in enumerate(lines, 1):
                 yield from self._script_line(line, "%s line %d" % (origin, number))
+            if self._collecting is not None and len(self._sources) == 1:
+                self._collecting = None
+                raise UsageError("%s ends among the commands of a breakpoint" % origin, "their last line is end")
         finally:
             self._sources.pop()
 
     def _script_line(self, line: str, where: str) -> Iterator[Result]:
-        for command in split_commands(line):
+        for command in self._commands(line):
             yield Result(PROMPT + command)
             try:
                 yield from self._run_one(command)

@@ -9,7 +9,7 @@ from .commands import all_commands
 from .completion import prompt_completer
 from .context import Context
 from .environment import Environment
-from .interpreter import PROMPT, Interpreter
+from .interpreter import Interpreter
 from .registry import Result
 
 if TYPE_CHECKING:
@@ -36,18 +36,19 @@ def run_commands(session: "Session", text: str, environment: Environment, origin
 def _run_lines(session: "Session", lines: Iterable[str], environment: Environment, origin: str) -> ExitStatus:
     interpreter = make_interpreter(session, environment)
     try:
+        interpreter.aliases.read(environment.config_dir)
         for result in interpreter.script(lines, origin):
-            environment.show(result.text)
+            interpreter.context.show(result.text)
             if result.stop or result.status is ExitStatus.INTERRUPTED:
                 break
     except C2StepError as error:
-        environment.complain(str(error))
+        interpreter.context.complain(str(error))
         return error.status
     except UnicodeDecodeError as error:
         environment.complain("cannot read %s: %s" % (origin, error))
         return ExitStatus.USAGE
     finally:
-        interpreter.context.frames.close()
+        interpreter.context.close()
     return interpreter.status
 
 
@@ -73,6 +74,10 @@ def interact(session: "Session", environment: Environment, read: Optional[Callab
     if read is None and not environment.is_tty:
         return run_file(session, "-", environment)
     interpreter = make_interpreter(session, environment)
+    try:
+        interpreter.aliases.read(environment.config_dir)
+    except C2StepError as error:
+        environment.complain(str(error))
     read = read or prompt_reader(interpreter)
     going = True
     while going:
@@ -83,27 +88,28 @@ def interact(session: "Session", environment: Environment, read: Optional[Callab
         except EOFError:
             break
         going = _answer(interpreter, line)
-    interpreter.context.frames.close()
+    interpreter.context.close()
     return ExitStatus.OK
 
 
 def _answer(interpreter: Interpreter, line: str) -> bool:
     """Show what a line gives; False when the session should end."""
-    environment = interpreter.context.environment
+    context = interpreter.context
+    context.note(interpreter.prompt + line)
     try:
-        return _show_all(interpreter.run(line), environment)
+        return _show_all(interpreter.run(line), context)
     except C2StepError as error:
-        environment.complain(str(error))
+        context.complain(str(error))
     except KeyboardInterrupt:
-        environment.show("interrupted")
+        context.show("interrupted")
     except Exception:  # a bug of ours; the person's session is worth more than a clean end
-        environment.complain("this is a bug in c2step\n" + traceback.format_exc().rstrip())
+        context.complain("this is a bug in c2step\n" + traceback.format_exc().rstrip())
     return True
 
 
-def _show_all(results: Iterable[Result], environment: Environment) -> bool:
+def _show_all(results: Iterable[Result], context: Context) -> bool:
     for result in results:
-        environment.show(result.text)
+        context.show(result.text)
         if result.stop:
             return False
     return True
@@ -118,7 +124,7 @@ def prompt_reader(interpreter: Interpreter, **streams: Any) -> Callable[[], str]
     path = interpreter.context.environment.history_file
     history: History = FileHistory(path) if _private_file(path) else InMemoryHistory()
     session: "PromptSession[str]" = PromptSession(
-        PROMPT,
+        lambda: interpreter.prompt,
         history=history,
         completer=prompt_completer(interpreter),
         complete_while_typing=False,

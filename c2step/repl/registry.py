@@ -35,11 +35,16 @@ __all__ = ["Command", "CommandTable", "Kind", "Parameter", "Result", "command"]
 
 
 class Result(NamedTuple):
-    """What a command says; `stop` ends the prompt, `status` is how the operators that it ran ended."""
+    """What a command says; `stop` ends the prompt, `status` is how the operators that it ran ended.
+
+    `hits` are the breakpoints at which they stopped, `compared` is what comparing with golden values stands for.
+    """
 
     text: str
     stop: bool = False
     status: Optional[ExitStatus] = None
+    hits: Tuple[int, ...] = ()
+    compared: Optional[ExitStatus] = None
 
 
 Outcome = Union[str, Result, Iterable[Result]]
@@ -91,6 +96,11 @@ class Command:
         self.help = inspect.getdoc(function) or ""
         if not self.help:
             raise TypeError("command %s has no docstring, which is its help" % name)
+
+    @property
+    def raw(self) -> bool:
+        """Whether it takes a part of its line as it stands, signs such as > and | too."""
+        return any(parameter.type.raw for parameter in self.parameters)
 
     @property
     def summary(self) -> str:
@@ -278,6 +288,10 @@ class CommandTable:
     def names(self) -> List[str]:
         """The names of all commands, without aliases."""
         return [item.name for item in self.commands]
+
+    def words(self) -> List[str]:
+        """Every name and alias."""
+        return list(self._by_name)
 
     def find(self, word: str) -> Command:
         """The command that a word stands for."""

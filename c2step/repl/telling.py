@@ -3,10 +3,12 @@
 from typing import TYPE_CHECKING, Iterable, List
 
 from ..errors import ExitStatus
+from ..net import Net
 from ..render import next_line, stop_text
 from .context import Context
 from .frames import Event
 from .registry import Result
+from .stops import at_stop
 
 if TYPE_CHECKING:
     from ..stepper import Stop
@@ -24,21 +26,27 @@ STATUSES = {
 
 def stopped(context: Context, stop: "Stop") -> Result:
     """What a stop says, and the exit status that it stands for."""
-    return Result(stop_text(stop, context.net), status=STATUSES.get(stop.reason, ExitStatus.OK))
+    return _stopped(context, stop, context.net, [])
 
 
-def told(events: Iterable[Event]) -> List[Result]:
+def _stopped(context: Context, stop: "Stop", net: Net, before: List[str]) -> Result:
+    said, compared = at_stop(context, stop)
+    status = STATUSES.get(stop.reason, ExitStatus.OK)
+    return Result("\n".join(before + [stop_text(stop, net, said)]), False, status, stop.hits, compared)
+
+
+def told(context: Context, events: Iterable[Event]) -> List[Result]:
     """What each event says, and the exit status that it stands for."""
-    return [_told(event) for event in events]
+    return [_told(context, event) for event in events]
 
 
-def _told(event: Event) -> Result:
+def _told(context: Context, event: Event) -> Result:
     if event.entered is not None:
         return Result("\n".join(_entered(event)))
     stop = event.leaving.stop if event.leaving else event.stop
     assert stop is not None
     said = _left(event) if event.leaving else ["%s; it runs as one" % event.opaque] if event.opaque else []
-    return Result("\n".join(said + [stop_text(stop, event.net)]), status=STATUSES.get(stop.reason, ExitStatus.OK))
+    return _stopped(context, stop, event.net, said)
 
 
 def _entered(event: Event) -> List[str]:

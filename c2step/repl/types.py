@@ -32,8 +32,10 @@ __all__ = [
     "OperatorPattern",
     "OperatorRange",
     "PythonCode",
+    "ReferenceSpec",
     "Rest",
     "Where",
+    "known_blob",
 ]
 
 _RANGE = re.compile(r"(\d+)[-,:](\d*)$")
@@ -141,6 +143,14 @@ class BlobPattern(BlobName):
     about = "a part of blob names, or a pattern with * and ? for whole names"
 
 
+def known_blob(name: str, context: Context) -> str:
+    """The name itself; UsageError with near ones where there is no such blob."""
+    known = context.blob_names()
+    if name not in known:
+        raise UsageError("no blob %s" % quote(name), near(name, known) or "`blobs` lists them")
+    return name
+
+
 class BlobRef(ArgumentType):
     """A blob, one version of it, and a part of its values: `conv1@2[0, :5]`."""
 
@@ -160,10 +170,9 @@ class BlobRef(ArgumentType):
 
     @classmethod
     def parse(cls, token: Token, context: Context) -> Any:
-        known = context.blob_names()
-        name, version, index_text = split_reference(token.text, token.quoted, frozenset(known))
-        if name not in known:
-            raise UsageError("no blob %s" % quote(name), near(name, known) or "`blobs` lists them")
+        known = frozenset(context.blob_names())
+        name, version, index_text = split_reference(token.text, token.quoted, known)
+        known_blob(name, context)
         index = parse_index(index_text) if index_text else None
         return cls(name, version, index, index_text)
 
@@ -197,7 +206,14 @@ class BreakpointNumber(Count):
     """A breakpoint by its number."""
 
     label = "NUMBER"
-    about = "a breakpoint's number, as `info breakpoints` shows it"
+    about = "a breakpoint's number, as `info breakpoints` shows it; $ is the last one"
+
+    @classmethod
+    def parse(cls, token: Token, context: Context) -> Any:
+        points = context.session.breakpoints
+        if token.text == "$" and points:
+            return cls(points[-1].number)
+        return super().parse(token, context)
 
     @classmethod
     def candidates(cls, typed: str, context: Context) -> Iterable[Candidate]:
@@ -238,6 +254,19 @@ class FilePath(_Text):
         for path in sorted(path + os.sep if os.path.isdir(path) else path for path in found):
             shown = "~" + path[len(home) :] if typed.startswith("~") and path.startswith(home) else path
             yield Candidate(shown, quote(shown))
+
+
+class ReferenceSpec(_Text):
+    """Where golden values come from."""
+
+    label = "SPEC"
+    about = "onnxruntime, torch:FILE.py:factory, python:PATH, a capture, an .npz or a folder of .npy files; or off"
+
+    @classmethod
+    def candidates(cls, typed: str, context: Context) -> Iterable[Candidate]:
+        return [Candidate(word, word) for word in ("onnxruntime", "torch:", "python:", "off")] + list(
+            FilePath.candidates(typed, context)
+        )
 
 
 class Operand(ArgumentType):

@@ -25,12 +25,18 @@ STATUSES: Dict[Verdict, Optional[ExitStatus]] = {
 
 @command(aliases=("cmp",))
 def compare(
-    context: Context, blob: BlobRef, reference: Operand, *, rtol: Optional[Number] = None, atol: Optional[Number] = None
+    context: Context,
+    blob: BlobRef,
+    reference: Optional[Operand] = None,
+    *,
+    rtol: Optional[Number] = None,
+    atol: Optional[Number] = None,
 ) -> Result:
-    """Compare a blob with a file or with another blob.
+    """Compare a blob with a file, with another blob, or with the loaded reference.
 
     Values are close where |difference| <= atol + rtol * |reference|.
 
+    compare conv1                       its golden value, after `reference SPEC`
     compare conv1 golden.npy            a file
     compare conv1 golden.npz            its array conv1
     compare conv1 captured/             the same blob in a capture
@@ -47,7 +53,10 @@ def compare(
     return Result("\n".join([heading.rstrip(), *_figures(found)]), status=STATUSES[found.verdict])
 
 
-def _reference(context: Context, blob: BlobRef, whole: Blob, reference: Operand) -> Tuple[Blob, str]:
+def _reference(context: Context, blob: BlobRef, whole: Blob, reference: Optional[Operand]) -> Tuple[Blob, str]:
+    if reference is None:
+        against = context.loaded()
+        return part(against.value(blob.name, blob.version), blob), quote(against.reference.source)
     if reference.blob is not None:
         named = reference.blob
         return part(context.session.fetch(named.name, named.version), named), str(named)

@@ -28,7 +28,7 @@ def list_(context: Context, operators: Optional[OperatorRange] = None, *, inside
     if inside:
         return inside_text(context, operators.at if operators else session.position)
     shown = operators or OperatorRange.around(session.position)
-    tests = [matcher(context.net, point.where) for point in session.breakpoints if point.enabled]
+    tests = [matcher(context.net, p.where) for p in session.breakpoints if p.enabled and not p.watch and p.where != "*"]
     marks = [op.index for op in context.net.operators if any(test(op) for test in tests)]
     return listing(context.net, session.status, session.position, shown.start, shown.stop, marks)
 

@@ -14,13 +14,13 @@ def step(context: Context, count: Count = ONCE) -> List[Result]:
 
     Stops early at an operator that fails and at the end of the net.  `finish` leaves what was entered.
     """
-    return told(context.frames.step(count))
+    return told(context, context.frames.step(count))
 
 
 @command("next", aliases=("n",), repeats=True)
 def next_(context: Context, count: Count = ONCE) -> List[Result]:
     """Run the next operator, or the next N, without entering nested nets."""
-    return told(context.frames.next(count))
+    return told(context, context.frames.next(count))
 
 
 @command(aliases=("u",), repeats=True)
@@ -40,7 +40,7 @@ def continue_(context: Context) -> List[Result]:
 
     Ctrl-C stops it between two operators; a second Ctrl-C ends the operator that runs.
     """
-    return told(context.frames.cont())
+    return told(context, context.frames.cont())
 
 
 @command(aliases=("r",))

@@ -15,7 +15,7 @@ def finish(context: Context) -> List[Result]:
 
     Then the operator itself runs, and whether it gives the same bytes is said.
     """
-    return told(context.frames.finish())
+    return told(context, context.frames.finish())
 
 
 @command()

@@ -1,47 +1,80 @@
-"""Commands for breakpoints."""
+"""Commands for breakpoints and watches."""
 
 from typing import List, Optional
 
+from ...breakpoints import Breakpoint
+from ...errors import UsageError
 from ...render import quote, table
 from ..context import Context
+from ..places import StopPlace, WatchPlace
 from ..registry import command
-from ..types import BreakpointNumber, Choice, OperatorPattern
+from ..types import BreakpointNumber, Choice, Count, FilePath
+from .displaying import displays_text
 
 
 class Topic(Choice):
     """What `info` can tell."""
 
     label = "TOPIC"
-    choices = ("breakpoints", "wraps")
-    about = "one of breakpoints, wraps"
+    choices = ("breakpoints", "wraps", "display", "catch")
+    about = "one of breakpoints, wraps, display, catch"
+
+
+class Trouble(Choice):
+    """What can end a run."""
+
+    label = "error|crash"
+    choices = ("error", "crash")
+    about = "error: an operator that raises; crash: one that ends its process"
 
 
 @command("break", aliases=("b", "br"))
-def break_(context: Context, where: OperatorPattern) -> str:
-    """Stop before an operator whenever the position comes to it.
+def break_(context: Context, place: StopPlace) -> str:
+    """Stop before an operator whenever the position comes to it, or where a condition holds.
 
-    break 12          before operator 12
-    break MaxPool     before every MaxPool
-    break conv1       before the operators that write conv1
-    break 'conv*'     before operators whose type, node or outputs fit the pattern
+    break 12                  before operator 12
+    break MaxPool             before every MaxPool
+    break conv1               before the operators that write conv1
+    break 'conv*'             before operators whose type, node or outputs fit the pattern
+    break if nan              after any operator that gives a NaN; so too inf
+    break Conv if max > 10    min, max, absmax, mean, std, zeros, nan, inf, size, shape, dtype of an output
+    break if shape != (1, 64, 56, 56)
+    break if input.max > 1e6  of an input; conv1.max, blob("a b").max of a blob
+    break if cos < 0.999      against the loaded reference; also fail, max_abs, max_rel, rel_l2, ulp, bad
+    break relu1 if (relu1 == 0).mean() > 0.9    any Python over the arrays
     """
-    return _made(context, where, False)
+    return _made(context, place, False)
 
 
 @command(aliases=("tb",))
-def tbreak(context: Context, where: OperatorPattern) -> str:
-    """Stop before an operator once; the breakpoint is deleted when it is reached."""
-    return _made(context, where, True)
+def tbreak(context: Context, place: StopPlace) -> str:
+    """Stop as `break` does, once; the breakpoint is deleted when it is reached."""
+    return _made(context, place, True)
 
 
-def _made(context: Context, where: str, temporary: bool) -> str:
-    made = context.session.set_break(where, temporary=temporary)
-    return "%s %d at %s" % ("temporary breakpoint" if temporary else "breakpoint", made.number, quote(made.where))
+def _made(context: Context, place: StopPlace, temporary: bool) -> str:
+    made = context.session.set_break(place.where, temporary, place.condition)
+    return "%s %d %s" % (made.word, made.number, _place_text(made))
+
+
+def _place_text(point: Breakpoint) -> str:
+    return "%s%s" % ("at %s" % quote(point.where), " if %s" % point.condition if point.condition else "")
+
+
+@command()
+def watch(context: Context, place: WatchPlace) -> str:
+    """Stop after an operator that changes a blob, be it named or one that shares storage with an output.
+
+    watch relu1
+    watch relu1 if max > 6     only where a condition holds too; see `break`
+    """
+    made = context.session.watch(place.where, place.condition)
+    return "watch %d %s" % (made.number, _place_text(made))
 
 
 @command(aliases=("d",))
 def delete(context: Context, number: Optional[BreakpointNumber] = None) -> str:
-    """Delete a breakpoint, or all of them."""
+    """Delete a breakpoint or watch, or all of them."""
     numbers: List[int] = [number] if number is not None else [b.number for b in list(context.session.breakpoints)]
     for each in numbers:
         context.session.delete_break(each)
@@ -49,25 +82,88 @@ def delete(context: Context, number: Optional[BreakpointNumber] = None) -> str:
 
 
 @command()
+def enable(context: Context, number: Optional[BreakpointNumber] = None) -> str:
+    """Let a breakpoint stop again, or all of them."""
+    return _switched(context, number, True)
+
+
+@command()
+def disable(context: Context, number: Optional[BreakpointNumber] = None) -> str:
+    """Let a breakpoint, or all of them, stop nothing until it is enabled."""
+    return _switched(context, number, False)
+
+
+def _switched(context: Context, number: Optional[int], on: bool) -> str:
+    points = [context.session.breakpoint(number)] if number is not None else list(context.session.breakpoints)
+    for point in points:
+        point.enabled = on
+    return "\n".join("%s %d" % ("enabled" if on else "disabled", p.number) for p in points) or "no breakpoint is set"
+
+
+@command()
+def ignore(context: Context, number: BreakpointNumber, count: Count) -> str:
+    """Let the next COUNT hits of a breakpoint go by."""
+    context.session.breakpoint(number).ignore = count
+    return "breakpoint %d lets %d hits go by" % (number, count)
+
+
+@command()
+def commands(context: Context, number: BreakpointNumber) -> str:
+    """Take the lines that follow, up to `end`, as commands that are run at each stop there.
+
+    commands 1
+    inspect conv1[0, :5]
+    continue
+    end
+
+    `commands 1` and at once `end` takes them away.
+    """
+    context.interpreter.collect(context.session.breakpoint(number).commands)
+    return ""
+
+
+@command()
+def catch(context: Context, trouble: Trouble) -> str:
+    """Stop at operators that raise (error) or end their process (crash); both are caught from the start."""
+    context.session.catching.add(trouble)
+    return _catching(context)
+
+
+@command()
+def uncatch(context: Context, trouble: Trouble) -> str:
+    """Go on past operators that raise or end their process, as `skip` does."""
+    context.session.catching.discard(trouble)
+    return _catching(context)
+
+
+def _catching(context: Context) -> str:
+    caught = sorted(context.session.catching)
+    return "caught: %s" % (", ".join(caught) or "nothing; a run goes on past what fails")
+
+
+@command()
 def info(context: Context, topic: Topic) -> str:
-    """Show the breakpoints with their hit counts, or the wrapped types."""
-    return breakpoints_text(context) if topic == "breakpoints" else wraps_text(context)
+    """Show the breakpoints with their hit counts, the wrapped types, the displays, or what is caught."""
+    texts = {"breakpoints": breakpoints_text, "wraps": wraps_text, "display": displays_text, "catch": _catching}
+    return texts[topic](context)
 
 
 def breakpoints_text(context: Context) -> str:
-    """The breakpoints, one a line."""
-    rows = [["number", "where", "kind", "enabled", "hits"]]
+    """The breakpoints, one a line, each with its commands."""
+    lines: List[List[str]] = [["number", "where", "kind", "enabled", "hits"]]
     for item in context.session.breakpoints:
-        rows.append(
-            [
-                str(item.number),
-                quote(item.where),
-                "once" if item.temporary else "always",
-                "yes" if item.enabled else "no",
-                str(item.hits),
-            ]
-        )
-    return "\n".join(table(rows)) if len(rows) > 1 else "no breakpoint is set"
+        lines.append([str(item.number), quote(item.where), _kind(item), "yes" if item.enabled else "no", _hits(item)])
+        lines += [["", "    %s" % text] for text in item.commands]
+    return "\n".join(table(lines)) if len(lines) > 1 else "no breakpoint is set"
+
+
+def _kind(item: Breakpoint) -> str:
+    word = "watch" if item.watch else "once" if item.temporary else "always"
+    return "%s if %s" % (word, item.condition) if item.condition else word
+
+
+def _hits(item: Breakpoint) -> str:
+    return "%d, %d to ignore" % (item.hits, item.ignore) if item.ignore else str(item.hits)
 
 
 def wraps_text(context: Context) -> str:
@@ -77,3 +173,25 @@ def wraps_text(context: Context) -> str:
         for pattern, folder in context.session.wraps.items()
     ]
     return "\n".join(table(rows)) or "nothing is wrapped"
+
+
+@command("save-breakpoints")
+def save_breakpoints(context: Context, file: FilePath) -> str:
+    """Write the breakpoints, watches, their commands and the displays as a command file, for `source`."""
+    points = context.session.breakpoints
+    lines = [line for point in points for line in _as_commands(point)]
+    lines += ["display %s" % ref for _, ref in context.displays.all]
+    try:
+        with open(file, "w", encoding="utf-8") as stream:
+            stream.write("\n".join(lines) + "\n")
+    except OSError as error:
+        raise UsageError("cannot write %s: %s" % (quote(file), error.strerror)) from None
+    return "saved %d breakpoints to %s" % (len(points), quote(file))
+
+
+def _as_commands(point: Breakpoint) -> List[str]:
+    verb = "watch" if point.watch else "tbreak" if point.temporary else "break"
+    lines = ["%s %s%s" % (verb, quote(point.where), " if %s" % point.condition if point.condition else "")]
+    lines += ["ignore $ %d" % point.ignore] if point.ignore else []
+    lines += [] if point.enabled else ["disable $"]
+    return lines + (["commands $", *point.commands, "end"] if point.commands else [])

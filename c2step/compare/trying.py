@@ -1,0 +1,209 @@
+"""Run one operator with other arguments, apart from the session, and see which gives the golden values.
+
+The cheapest way to find a wrong pad, axis, epsilon or order: `try_values` ranks values of an argument by
+the error that is left on golden inputs; `before_and_after` compares an edited operator with what it was.
+"""
+
+import os
+import shutil
+import tempfile
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
+
+import numpy as np
+
+from ..blob import INT8, TENSOR, Blob, BlobSummary
+from ..capture import read_blob, write_blob
+from ..errors import UsageError, WorkerDied
+from ..net import BlobVersion, Operator
+from ..stepper import Session
+from ..workspace import Change
+from .against import Against
+from .comparison import Comparison
+from .metrics import compare_blobs
+from .verdict import Verdict
+
+__all__ = ["Trial", "before_and_after", "try_values"]
+
+
+@dataclass
+class Trial:
+    """What an operator gave with some changes: its outputs, or why there are none, and comparisons by output."""
+
+    label: str
+    error: str = ""
+    outputs: Dict[str, Blob] = field(default_factory=dict)
+    comparisons: Dict[str, Comparison] = field(default_factory=dict)
+
+    @property
+    def worst(self) -> Optional[Comparison]:
+        """The comparison that is furthest off."""
+        return max(self.comparisons.values(), key=_error, default=None)
+
+    @property
+    def rank(self) -> Tuple[int, float]:
+        """Sorts from right to wrong: what passes, what differs by its error, other shapes, failures."""
+        worst = self.worst
+        if self.error or worst is None:
+            return (3, 0.0)
+        if worst.rel_l2 is None and not worst.equal:
+            return (2, 0.0)
+        return (int(worst.verdict is not Verdict.PASS), _error(worst))
+
+
+def _error(found: Comparison) -> float:
+    if found.equal:
+        return 0.0
+    known = found.rel_l2 if found.rel_l2 is not None else float("inf")
+    return known if not found.disagree else float("inf")
+
+
+def try_values(
+    session: Session, against: Against, index: int, candidates: Sequence[Tuple[str, Sequence[Change]]]
+) -> Tuple[List[Trial], List[str]]:
+    """Run operator `index` on golden inputs with each of the changes, the best first; also what must be said of it.
+
+    The session stays as it is.  UsageError where the reference has nothing to compare its outputs with.
+    """
+    op = session.model.predict_net.operators[index]
+    golden = {name: against.golden.blob((index, slot)) for slot, name in enumerate(op.outputs)}
+    held = {name: blob for name, blob in golden.items() if blob is not None and blob.array is not None}
+    if not held:
+        reason = against.golden.missing((index, 0)) or "it has no value of that name"
+        raise UsageError("the reference has no value for an output of %s: %s" % (op, reason))
+    notes: List[str] = []
+    trials = []
+    for label, changes in candidates:
+        trial = _trial(session, index, label, changes, _Inputs(session, against, notes))
+        trial.comparisons = {
+            n: against.compare(made, held[n], op.type) for n, made in trial.outputs.items() if n in held
+        }
+        trials.append(trial)
+    if len(trials) > 1 and not any(trial.error for trial in trials) and all(_same(trials[0], t) for t in trials[1:]):
+        notes.append("it makes no difference: is that an argument of %s?" % op.type)
+    return sorted(trials, key=lambda trial: trial.rank), list(dict.fromkeys(notes))
+
+
+def _same(one: Trial, other: Trial) -> bool:
+    pairs = [(one.outputs[name].array, other.outputs[name].array) for name in one.outputs if name in other.outputs]
+    return all(a is not None and b is not None and a.shape == b.shape and a.tobytes() == b.tobytes() for a, b in pairs)
+
+
+def before_and_after(session: Session, against: Optional[Against], index: int) -> Tuple[Trial, Trial, List[Comparison]]:
+    """An edited operator as it was and as it is, on the inputs of this run, and the difference of each output."""
+    now = list(session.changes.edits.get(index, ()))
+    if not now:
+        raise UsageError("operator %d was not edited" % index, "edit it: edit %d ARG=VALUE" % index)
+    inputs = _Inputs(session, None, [])
+    was = _trial(session, index, "before", None, inputs)
+    new = _trial(session, index, "after", [], inputs)
+    if against is not None:
+        op = session.model.predict_net.operators[index]
+        for trial in (was, new):
+            for slot, name in enumerate(op.outputs):
+                golden = against.golden.blob((index, slot))
+                if golden is not None and name in trial.outputs:
+                    trial.comparisons[name] = against.compare(trial.outputs[name], golden, op.type)
+    pairs = [(made, was.outputs[name]) for name, made in new.outputs.items() if name in was.outputs]
+    return was, new, [compare_blobs(made, before) for made, before in pairs]
+
+
+def _trial(session: Session, index: int, label: str, changes: Optional[Sequence[Change]], inputs: "_Inputs") -> Trial:
+    """`changes` come on top of the edits that are there; None is the operator as it was at first."""
+    edits = [] if changes is None else list(session.changes.edits.get(index, ())) + list(changes)
+    op = session.changes.originals.get(index) or session.model.predict_net.operators[index]
+    with _folder() as folder:
+        values = inputs.values(op, edits, folder)
+        try:
+            found = session.protected(lambda: session.workspace.trial(index, edits, values, folder))
+        except UsageError as error:
+            return Trial(label, error.message)
+        except WorkerDied as death:
+            return Trial(label, "%s: %s" % (death.signal, death.message))
+        if found["status"] != "ok":
+            return Trial(label, found["error"])
+        return Trial(label, outputs={row["name"]: _made(row, folder) for row in found["outputs"]})
+
+
+def _made(row: Dict[str, Any], folder: str) -> Blob:
+    summary = BlobSummary.from_json(row["summary"])
+    if not row["file"]:
+        return Blob(row["name"], row["kind"], text=summary.text)
+    path = os.path.join(folder, row["file"])
+    return read_blob(path, row["name"], row["kind"], summary.scale, summary.zero_point)
+
+
+@contextmanager
+def _folder() -> Iterator[str]:
+    folder = tempfile.mkdtemp(prefix="c2step-trial-")
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+class _Inputs:
+    """The values of an operator's inputs: golden ones where a reference has them, else those of the run."""
+
+    def __init__(self, session: Session, against: Optional[Against], notes: List[str]) -> None:
+        self._session = session
+        self._against = against
+        self._notes = notes
+        self._ssa = session.model.predict_net.ssa()
+
+    def values(self, op: Operator, changes: Sequence[Change], folder: str) -> List[Dict[str, Any]]:
+        """As `Workspace.trial` takes them; an input that is not among them has the value that it has now."""
+        names = list(op.inputs)
+        for what, position, value in changes:
+            if what == "input":
+                names[int(position) : int(position) + 1] = [value]
+        found = [
+            self._value(op.index, name, number, folder) for number, name in enumerate(dict.fromkeys(names)) if name
+        ]
+        return [value for value in found if value is not None]
+
+    def _value(self, index: int, name: str, number: int, folder: str) -> Optional[Dict[str, Any]]:
+        golden = self._golden(index, name)
+        if golden is not None and golden.array is not None:
+            path = os.path.join(folder, "input%d.npy" % number)
+            blob = self._as_here(golden, name)
+            write_blob(path, blob)
+            return {"name": name, "kind": blob.kind, "file": path}
+        version = self._version(index, name)
+        kept = self._session.history.kept.get(BlobVersion(name, version))
+        if self._session.version(name) == version or kept is None:
+            return None
+        return {"name": name, "kind": kept.kind, "file": kept.file, "scale": kept.summary.scale,
+                "zero_point": kept.summary.zero_point}  # fmt: skip
+
+    def _golden(self, index: int, name: str) -> Optional[Blob]:
+        if self._against is None:
+            return None
+        for place in range(index - 1, -1, -1):
+            outputs = self._session.model.predict_net.operators[place].outputs
+            if name in outputs:
+                found = self._against.golden.blob((place, outputs.index(name)))
+                if found is None or found.kind == INT8:
+                    self._notes.append("%s has no golden value; the run's own is used" % name)
+                    return None
+                return found
+        return None  # an input or a weight: it is the same on both sides
+
+    def _as_here(self, golden: Blob, name: str) -> Blob:
+        """The golden value in the dtype that Caffe2 holds, where that is known and changes no value."""
+        array = np.asarray(golden.array)
+        if golden.kind == TENSOR and self._session.versions(name):
+            dtype = self._session.summary(name).dtype
+            if dtype not in ("", "string", str(array.dtype)):
+                with np.errstate(all="ignore"):
+                    cast = array.astype(dtype)
+                array = cast if np.array_equal(cast.astype(array.dtype), array) else array
+        return Blob(name, golden.kind, array)
+
+    def _version(self, index: int, name: str) -> int:
+        """The version that the operator read, or would read now."""
+        for step in reversed(self._session.steps):
+            if step.index == index:
+                return next((v.version for v in step.inputs if v.name == name), self._session.version(name))
+        return self._session.version(name)

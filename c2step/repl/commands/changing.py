@@ -1,0 +1,263 @@
+"""Commands that change values and operators for this session."""
+
+import os
+from typing import Any, List, Optional
+
+import numpy as np
+
+from ...blob import Blob
+from ...compare.comparison import Comparison
+from ...compare.trying import Trial, before_and_after, try_values
+from ...errors import InputError, UsageError
+from ...net import Operator
+from ...render import blob_label, operator_line, quote, summary_line, table
+from ..arrays import read_value
+from ..assignments import ArgumentChange, ArgumentValues, BlobValue, OptionalWhere
+from ..context import Context
+from ..expressions import evaluate
+from ..registry import Result, command
+from ..telling import stopped
+from ..types import BlobName, FilePath
+
+
+@command()
+def patch(context: Context, assignment: BlobValue) -> str:
+    """Put a value in place of a blob's, as if the operator that wrote it had written that.
+
+    It stays when that operator runs again, until `unpatch`.  Operators that ran on the old value are marked
+    dirty (*) until they have run again; `goto` the first of them and `continue`.
+
+    patch conv1 = golden.npy            a file; of an .npz the array of that name
+    patch conv1 = reference             its golden value: does the end get well?
+    patch conv1 = np.maximum(conv1, 0)  Python over blobs: blob("a b"), golden("conv1") and np are there
+    patch conv1[0, :5] = 0              a part of it
+    """
+    session = context.session
+    name = assignment.ref.name
+    array = _value(context, assignment)
+    before = session.summary(name) if session.history.exists(name) else None
+    session.patch(name, array, assignment.text)
+    label = blob_label(name, session.version(name))
+    lines = ["%s  %s" % (label, summary_line(session.summary(name)))]
+    if before is not None and before.shape != array.shape:
+        lines.append("its shape was %s" % (tuple(before.shape),))
+    return "\n".join(lines + _dirty_lines(context))
+
+
+def _value(context: Context, assignment: BlobValue) -> np.ndarray:
+    """The array that an assignment stands for, in the dtype that the blob has."""
+    ref, text = assignment.ref, assignment.text
+    if ref.version is not None:
+        raise UsageError("%s: a patch takes no version" % ref, "it changes the value that is live")
+    there = context.session.history.exists(ref.name)
+    now = context.session.fetch(ref.name) if there else None
+    current = None if now is None else now.array
+    value = _given(context, ref.name, text, now)
+    if ref.index is not None:
+        if current is None:
+            raise UsageError("%s holds no array, so it has no part %s" % (blob_label(ref.name), ref.index_text))
+        return _with_part(current, ref.index, value, str(ref))
+    array = np.asarray(value)
+    if current is None:
+        return array
+    if array.ndim == 0 and current.ndim:
+        array = np.full(current.shape, array)
+    return _as_dtype(array, current.dtype, text)
+
+
+def _given(context: Context, name: str, text: str, now: Optional[Blob]) -> Any:
+    if text == "reference":
+        found = context.loaded().value(name).real()
+        if found is None:
+            raise InputError("the reference holds no array for %s" % blob_label(name))
+        return np.asarray(found)
+    path = os.path.expanduser(text.strip("'\""))
+    if os.path.exists(path):
+        value = read_value(context, path, name)
+        if value.array is None:
+            raise InputError("%s holds no array for %s" % (quote(path), blob_label(name)))
+        return np.asarray(value.array)
+    return evaluate(context, text, {"x": now.real()} if now is not None and now.array is not None else {})
+
+
+def _with_part(current: np.ndarray, index: Any, value: Any, label: str) -> np.ndarray:
+    array = np.array(current)
+    try:
+        array[index] = value
+    except (ValueError, TypeError, IndexError) as error:
+        raise UsageError("%s: %s" % (label, error)) from None
+    return array
+
+
+def _as_dtype(array: np.ndarray, dtype: Any, text: str) -> np.ndarray:
+    """In the blob's dtype, which operators want; UsageError where values of another kind would be lost."""
+    if array.dtype == dtype or array.dtype.kind in "OSU" or np.dtype(dtype).kind in "OSU":
+        return array
+    with np.errstate(all="ignore"):
+        cast = array.astype(dtype)
+        same = np.array_equal(cast.astype(array.dtype), array) or array.dtype.kind == np.dtype(dtype).kind == "f"
+    if not same:
+        raise UsageError("%s gives %s, and the blob is %s" % (text, array.dtype, dtype), "convert it: .astype(...)")
+    return cast
+
+
+def _dirty_lines(context: Context) -> List[str]:
+    dirty = sorted(context.session.dirty_operators())
+    if not dirty:
+        return []
+    first = context.net.operators[dirty[0]]
+    return ["%d operators ran on other values and are dirty (*), the first is %s" % (len(dirty), first)]
+
+
+@command()
+def unpatch(context: Context, blob: BlobName) -> str:
+    """Take a patch away: the blob has its own value again, now and when its operator runs again."""
+    gone = context.session.unpatch(blob)
+    return "\n".join(["taken away: %s" % patch for patch in gone] + _dirty_lines(context))
+
+
+@command()
+def edit(
+    context: Context, where: Optional[OptionalWhere] = None, changes: Optional[List[ArgumentChange]] = None
+) -> str:
+    """Change an operator for this session: its arguments, inputs, type or engine.
+
+    Without a change it lists what was edited.  WHERE is the operator that failed, else the one that ran last.  `rerun` runs it again, `write-net` saves the net.
+
+    edit pads=1,1,1,1            an argument of the last operator
+    edit conv1 kernel= group=2   takes one argument away and sets another
+    edit 7 input:1=w2            another input
+    edit 7 type=AveragePool      another type
+    """
+    session = context.session
+    if not changes:
+        return _edits(context) or "nothing was edited"
+    op = chosen(context, where)
+    made = session.edit(str(op.index), *(item.change for item in changes))
+    lines = [operator_line(made), *_arguments(made)]
+    return "\n".join(lines + _dirty_lines(context))
+
+
+def chosen(context: Context, where: Optional[str]) -> Operator:
+    """The operator that WHERE names; without one that which failed, else the one that ran last, else the next."""
+    session = context.session
+    if where is not None:
+        return session.operator(where)
+    ahead = session.next_operator()
+    if ahead is not None and (session.status(ahead.index) in "FD" or not session.steps):
+        return ahead
+    if not session.steps:
+        raise UsageError("no operator has run", "name one")
+    return context.net.operators[session.steps[-1].index]
+
+
+def _arguments(op: Operator) -> List[str]:
+    return ["  %s" % argument for argument in op.arguments]
+
+
+def _edits(context: Context) -> str:
+    changes = context.session.changes
+    rows = [
+        [str(index), context.net.operators[index].type, " ".join(_change_text(c) for c in found)]
+        for index, found in sorted(changes.edits.items())
+    ]
+    return "\n".join(table(rows))
+
+
+def _change_text(change: Any) -> str:
+    what, name, value = change
+    label = {"arg": name, "input": "input:%s" % name}.get(what, what)
+    return "%s=%s" % (label, "" if value is None else ",".join(map(str, value)) if isinstance(value, list) else value)
+
+
+@command()
+def unedit(context: Context, where: Optional[OptionalWhere] = None) -> str:
+    """Give an operator back what it was when the model was opened."""
+    edits = sorted(context.session.changes.edits)
+    op = context.net.operators[edits[0]] if where is None and len(edits) == 1 else chosen(context, where)
+    return "\n".join([operator_line(context.session.unedit(str(op.index))), *_dirty_lines(context)])
+
+
+@command()
+def rerun(context: Context, where: Optional[OptionalWhere] = None) -> Result:
+    """Run an operator again, as it is now, on the same inputs; the session then stands after it."""
+    dirty = sorted(context.session.dirty_operators())
+    op = context.net.operators[dirty[0]] if where is None and dirty else chosen(context, where)
+    return stopped(context, context.session.rerun(str(op.index)))
+
+
+@command("diff-edit")
+def diff_edit(context: Context, where: Optional[OptionalWhere] = None) -> str:
+    """Compare what an edited operator gives with what it gave before the edit, on the inputs of this run."""
+    edits = sorted(context.session.changes.edits)
+    op = context.net.operators[edits[0]] if where is None and len(edits) == 1 else chosen(context, where)
+    was, new, differences = before_and_after(context.session, context.against, op.index)
+    lines = [operator_line(op), *table(_trial_rows(was) + _trial_rows(new))]
+    return "\n".join(lines + ["after against before: %s" % _line(found) for found in differences])
+
+
+def _line(found: Comparison) -> str:
+    return "equal" if found.equal else found.line()
+
+
+def _trial_rows(trial: Trial) -> List[List[str]]:
+    if trial.error:
+        return [[trial.label, trial.error]]
+    rows = []
+    for name, blob in trial.outputs.items():
+        found = trial.comparisons.get(name)
+        versus = "  against the reference: %s" % _line(found) if found else ""
+        rows.append([trial.label, quote(name), summary_line(blob.summary()) + versus])
+    return rows
+
+
+@command("write-net")
+def write_net(context: Context, path: FilePath) -> str:
+    """Save predict_net with its edits: as text where the name ends in .pbtxt, else as .pb."""
+    context.session.write_net(path)
+    edited = _edits(context)
+    return "wrote %s%s" % (quote(path), ", edited:\n%s" % edited if edited else "")
+
+
+@command("try")
+def try_(context: Context, where: Optional[OptionalWhere] = None, values: Optional[List[ArgumentValues]] = None) -> str:
+    """Run an operator with each value of an argument on golden inputs, and rank them by error.
+
+    Needs a reference (`reference SPEC`).  The session stays as it is; `edit` then sets what was found.  Several
+    arguments are tried in all combinations.
+
+    try pads=0,1,2                     one number for a list means that number everywhere
+    try conv1 pads=[0,0,1,1],[1,1,1,1]
+    try Softmax axis=0,1,2,3
+    try epsilon=1e-5,1e-3,0
+    """
+    if not values:
+        raise UsageError("try what?", "usage: try [WHERE] NAME=V1,V2,...")
+    op = chosen(context, where)
+    trials, notes = try_values(context.session, context.loaded(), op.index, _combined(values))
+    rows = [[trial.label, _trial_text(trial)] for trial in trials]
+    best = trials[0]
+    if not best.error and best.rank[0] == 0:
+        right = [trial.label for trial in trials if not trial.error and trial.rank[0] == 0]
+        last = "right: %s" % "; ".join(right)
+    else:
+        last = "no value is right"
+    return "\n".join([operator_line(op), *table(rows), *("note: " + note for note in notes), last])
+
+
+def _trial_text(trial: Trial) -> str:
+    if trial.error:
+        return "failed: %s" % trial.error
+    worst = trial.worst
+    return _line(worst) if worst is not None else "gave no value to compare"
+
+
+def _combined(values: List[ArgumentValues]) -> List[Any]:
+    combined: List[Any] = [("", [])]
+    for each in values:
+        combined = [
+            ((label + " " + more).strip(), list(changes) + list(added))
+            for label, changes in combined
+            for more, added in each.changes
+        ]
+    return combined
