@@ -152,13 +152,19 @@ class Slots:
             self._pending = None
         elif token.text == "--" and not token.quoted:
             self._only_words = True
-        elif token.is_option and not self._only_words:
+        elif self._is_option(token) and not self._only_words:
             self._take_option(token)
         else:
             self._take_word(token)
 
+    def _is_option(self, token: Token) -> bool:
+        """Whether a word is `--name`, or `-n` where an option begins with that letter."""
+        short = len(token.text) == 2 and token.text[0] == "-" and not token.quoted
+        return token.is_option or short and any(option.startswith("-" + token.text) for option in self._options)
+
     def _take_option(self, token: Token) -> None:
         name, equals, value = token.text.partition("=")
+        name = name if name.startswith("--") else "-" + name
         parameter = self._option(name)
         if parameter.kind is Kind.FLAG:
             if equals:
