@@ -3,6 +3,8 @@
 import os
 import shutil
 import tempfile
+import weakref
+import zipfile
 from typing import Any, Callable, Dict, List, Optional, Sequence, Union
 
 import numpy as np
@@ -17,7 +19,7 @@ from .workspace import Workspace
 from .workspace.process import ProcessWorkspace
 from .workspace.runtime import find_runtime
 
-__all__ = ["default_keep", "open_session"]
+__all__ = ["default_keep", "open_session", "unpack_folder"]
 
 Inputs = Union[None, Dict[str, np.ndarray], Sequence[str]]
 
@@ -50,6 +52,7 @@ def open_session(
     workspace = _workspace(runtime, in_process, timeout, on_output)
     try:
         spec = _spec(model, init_net, predict_net, importing, dims or {}, partial)
+        spec.update(unpack_folder(workspace, model))
         fed = _fed(workspace, spec, inputs, dims or {}, seed, as_float32, preprocess)
         spec["input_shapes"] = {name: list(array.shape) for name, array in fed.arrays.items()}
         spec["input_values"] = {name: _as_json(array) for name, array in fed.arrays.items() if _is_small(array)}
@@ -83,6 +86,26 @@ def _spec(
     paths = {"model": model, "init_net": init_net, "predict_net": predict_net}
     found: Dict[str, Any] = {key: os.path.abspath(path) for key, path in paths.items() if path}
     return dict(found, **{"import": importing, "dims": dims, "partial": partial})
+
+
+def unpack_folder(workspace: Workspace, model: Optional[str]) -> Dict[str, str]:
+    """For a zip, the part of a model's spec that names a folder to unpack it in, which goes away with the workspace."""
+    if not model or not zipfile.is_zipfile(model):
+        return {}
+    scratch: Optional[str] = getattr(workspace, "scratch", None)
+    if scratch and shutil.disk_usage(scratch).free > 2 * _unpacked_size(model):  # it may be memory
+        return {"scratch": scratch}
+    folder = tempfile.mkdtemp(prefix="c2step-zip-")
+    weakref.finalize(workspace, shutil.rmtree, folder, True)
+    return {"scratch": folder}
+
+
+def _unpacked_size(path: str) -> int:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return sum(info.file_size for info in archive.infolist())
+    except (OSError, zipfile.BadZipFile):  # said where it is opened
+        return 0
 
 
 def _fed(

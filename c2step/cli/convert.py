@@ -8,6 +8,7 @@ import os
 
 from ..errors import ExitStatus
 from ..importer.inputs import parse_dims
+from ..launch import unpack_folder
 from ..workspace.process import ProcessWorkspace
 from ..workspace.runtime import find_runtime
 from .options import add_model, say, show_output
@@ -28,6 +29,7 @@ def run(options: argparse.Namespace) -> int:
     try:
         paths = {key: getattr(options, key) for key in ("model", "init_net", "predict_net")}
         spec = {key: os.path.abspath(path) for key, path in paths.items() if path}
+        spec.update(unpack_folder(workspace, options.model))
         found = workspace.open(
             dict(spec, **{"import": options.importing, "dims": parse_dims(options.dim), "partial": options.partial})
         )

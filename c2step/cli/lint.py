@@ -16,6 +16,7 @@ from typing import Any, Dict, List
 
 from ..errors import ExitStatus
 from ..importer.inputs import parse_dims
+from ..launch import unpack_folder
 from ..render import quote, table
 from ..workspace.process import ProcessWorkspace
 from ..workspace.runtime import find_runtime
@@ -54,6 +55,7 @@ def _findings(options: argparse.Namespace) -> List[Dict[str, Any]]:
     try:
         paths = {key: getattr(options, key) for key in ("model", "init_net", "predict_net")}
         spec: Dict[str, Any] = {key: os.path.abspath(path) for key, path in paths.items() if path}
+        spec.update(unpack_folder(workspace, options.model))
         findings = workspace.lint(dict(spec, dims=parse_dims(options.dim)))
         repaired = options.importing == "repaired"
         return [finding for finding in findings if not (repaired and finding["repair"])]

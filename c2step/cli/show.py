@@ -16,6 +16,7 @@ from ..errors import ExitStatus
 from ..export.tables import rows as rows_of
 from ..export.tables import write_csv
 from ..importer.files import sniff
+from ..launch import unpack_folder
 from ..net import Net, Operator
 from ..render import blob_label, quote, summary_line, table
 from ..workspace.process import ProcessWorkspace
@@ -81,7 +82,7 @@ def _nets(options: argparse.Namespace) -> Dict[str, Net]:
             "import": options.importing,
             "partial": True,
         }
-        found = workspace.open(spec)
+        found = workspace.open(dict(spec, **unpack_folder(workspace, path)))
         for note in found["notes"]:
             say("note: %s" % note)
         for refused in found["refused"]:

@@ -5,9 +5,12 @@ ir_version as field 1 (a number) where NetDef has its name (a string).  A parser
 for the other without complaint.
 """
 
+import atexit
 import os
+import shutil
 import tempfile
 import zipfile
+import zlib
 from typing import Dict, Iterator, List, NamedTuple, Optional, Tuple
 
 from ..errors import ModelError
@@ -134,10 +137,13 @@ def _looks_like_text(data: bytes) -> bool:
     return text.startswith(words)
 
 
-def find_model(model: Optional[str], init_net: Optional[str], predict_net: Optional[str]) -> ModelFiles:
+def find_model(
+    model: Optional[str], init_net: Optional[str], predict_net: Optional[str], unpack_in: Optional[str] = None
+) -> ModelFiles:
     """The files to open: an ONNX file, a pair of nets, or a folder or zip that holds them.
 
-    Raises ModelError where a file is missing, empty, cut short, of the other kind, or where a folder
+    What a zip holds is written into the folder `unpack_in`, whose owner takes it away; without one it goes
+    away when this interpreter ends.  Raises ModelError where a file is missing, empty, cut short, of the other kind, or where a folder
     holds none or several.
     """
     if predict_net:
@@ -149,7 +155,7 @@ def find_model(model: Optional[str], init_net: Optional[str], predict_net: Optio
     if os.path.isdir(model):
         return _folder(model)
     if zipfile.is_zipfile(model):
-        return _folder(_unzip(model))
+        return _folder(_unzip(model, unpack_in), model)
     kind = sniff(model)
     if kind == ONNX:
         return ModelFiles(onnx=model)
@@ -193,7 +199,8 @@ def _beside(predict_net: str) -> ModelFiles:
     return ModelFiles(predict_net=predict_net)
 
 
-def _folder(folder: str) -> ModelFiles:
+def _folder(folder: str, shown: str = "") -> ModelFiles:
+    shown = shown or folder
     kinds: Dict[str, List[str]] = {}
     for name in sorted(os.listdir(folder)):
         path = os.path.join(folder, name)
@@ -209,11 +216,11 @@ def _folder(folder: str) -> ModelFiles:
         return ModelFiles(onnx=named[0])
     if not named:
         raise ModelError(
-            "%s holds no ONNX model and no predict_net" % folder,
-            "it has: %s" % ", ".join(sorted(os.listdir(folder))[:12]),
+            "%s holds no ONNX model and no predict_net" % shown,
+            "it has: %s" % (", ".join(sorted(os.listdir(folder))[:12]) or "nothing"),
         )
     raise ModelError(
-        "%s holds several models: %s" % (folder, ", ".join(os.path.basename(p) for p in named)),
+        "%s holds several models: %s" % (shown, ", ".join(os.path.basename(p) for p in named)),
         "name the one that is meant",
     )
 
@@ -233,14 +240,41 @@ def _nets_of_folder(paths: List[str]) -> Optional[ModelFiles]:
     return ModelFiles(init_net=pick("init_net") or pick("init"), predict_net=predict) if predict else None
 
 
-def _unzip(path: str) -> str:
-    folder = tempfile.mkdtemp(prefix="c2step-zip-")
-    with zipfile.ZipFile(path) as archive:
-        for info in archive.infolist():
-            target = os.path.realpath(os.path.join(folder, info.filename))
-            if not target.startswith(os.path.realpath(folder) + os.sep):
-                raise ModelError("%s holds a path outside itself: %s" % (path, info.filename))
-        archive.extractall(folder)
+def _unzip(path: str, unpack_in: Optional[str]) -> str:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            _check_names(path, archive)
+            folder = _unpacked(path, archive, unpack_in)
+    except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, NotImplementedError) as error:
+        raise ModelError("cannot unpack %s: %s" % (path, error), "unpack it yourself and name the folder") from error
+    except OSError as error:
+        raise ModelError("cannot unpack %s: %s" % (path, error.strerror or error)) from error
     entries = os.listdir(folder)
     inner = os.path.join(folder, entries[0]) if len(entries) == 1 else folder
     return inner if os.path.isdir(inner) else folder
+
+
+def _check_names(path: str, archive: zipfile.ZipFile) -> None:
+    for info in archive.infolist():
+        parts = info.filename.replace("\\", "/").split("/")
+        if ".." in parts or os.path.isabs(info.filename):
+            raise ModelError("%s holds a path outside itself: %s" % (path, info.filename))
+
+
+def _unpacked(path: str, archive: zipfile.ZipFile, unpack_in: Optional[str]) -> str:
+    """The folder with the zip's files: made once for one zip, however often the model is opened."""
+    if unpack_in is None:
+        unpack_in = tempfile.mkdtemp(prefix="c2step-zip-")
+        atexit.register(shutil.rmtree, unpack_in, True)
+    state = os.stat(path)
+    known = "%s %d %d" % (os.path.abspath(path), state.st_size, state.st_mtime_ns)
+    folder = os.path.join(unpack_in, "zip-%08x" % zlib.crc32(known.encode("utf-8", "surrogateescape")))
+    if not os.path.isdir(folder):
+        part = tempfile.mkdtemp(dir=unpack_in)
+        try:
+            archive.extractall(part)
+            os.rename(part, folder)
+        except BaseException:
+            shutil.rmtree(part, True)
+            raise
+    return folder

@@ -106,7 +106,7 @@ class Loaded(NamedTuple):
 
 def load_model(spec: Dict[str, Any]) -> Loaded:
     """Find and read the files that `spec` names: model, or init_net and predict_net."""
-    files = find_model(spec.get("model"), spec.get("init_net"), spec.get("predict_net"))
+    files = find_model(spec.get("model"), spec.get("init_net"), spec.get("predict_net"), spec.get("scratch"))
     if not files.onnx:
         return Loaded(files, pair=netdef.load_pair(files))
     from . import backend
