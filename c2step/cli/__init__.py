@@ -27,6 +27,7 @@ COMMANDS: Dict[str, str] = {
     "quant": "compare a quantised run with a float one",
     "channels": "list dead and weak channels over one capture or many",
     "bench": "time every operator of a model",
+    "repro": "cut an operator out so that it runs on its own, and run it",
     "convert": "write init_net.pb and predict_net.pb",
 }
 
