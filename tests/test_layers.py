@@ -55,6 +55,7 @@ LAYERS = (
 # The modules that run operators in Caffe2, or see others run them.
 CAFFE2_SIDE = (
     "workspace/local.py",
+    "workspace/benching.py",
     "workspace/reader.py",
     "workspace/instrument.py",
     "workspace/saving.py",

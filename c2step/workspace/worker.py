@@ -167,6 +167,11 @@ class _Server:
     def do_convert(self, directory: str, text: bool = False) -> Any:
         return self._caffe2().convert(directory, text)
 
+    def do_bench(self, warmup: int, runs: int) -> Any:
+        from .benching import bench
+
+        return bench(self._caffe2(), warmup, runs)
+
     def do_infer_shapes(self) -> Any:
         return self._caffe2().infer_shapes()
 

@@ -1,0 +1,88 @@
+"""What the channels of each blob do, over the inputs of one capture or many: mean activation, dead and weak ones."""
+
+from typing import Any, Dict, Iterable, List, NamedTuple, Optional
+
+import numpy as np
+
+from ..blob import STRING, Blob
+from ..capture import Capture
+from ..net import BlobVersion
+
+__all__ = ["Channels", "channels"]
+
+
+class Channels(NamedTuple):
+    """One blob's channels: `mean` and `largest` (of |x|) and the share of `zeros`, one number for each channel.
+
+    `dead` channels are zero everywhere in all inputs; `weak` ones never reach `weak_share` of the median
+    channel's largest value.  `captures` counts the captures that hold the blob.
+    """
+
+    blob: BlobVersion
+    type: str
+    captures: int
+    mean: List[float]
+    largest: List[float]
+    zeros: List[float]
+    dead: List[int]
+    weak: List[int]
+
+    def to_json(self) -> Dict[str, Any]:
+        """As plain JSON values."""
+        return dict(self._asdict(), blob=str(self.blob))
+
+
+def channels(captures: Iterable[Capture], weak_share: float = 0.01, axis: int = 1) -> List[Channels]:
+    """The channels (axis 1 of a batch) of every blob that has some, in the order of the first capture."""
+    sums: Dict[BlobVersion, _Sums] = {}
+    for capture in captures:
+        types = {row.get("index"): row.get("type", "") for row in capture.rows}
+        for stored in capture.blobs():
+            blob = capture.load(stored.name, stored.version, mapped=True) if capture.has_value(stored) else None
+            array = None if blob is None else _batched(blob, axis)
+            if array is not None:
+                key = BlobVersion(stored.name, stored.version)
+                sums.setdefault(key, _Sums(types.get(stored.index, ""))).add(array)
+    return [found.result(key, weak_share) for key, found in sums.items() if found.count]
+
+
+def _batched(blob: Blob, axis: int) -> Optional[np.ndarray]:
+    """The values as (channels, rest), None where the blob has no channels."""
+    array = None if blob.kind == STRING else blob.real()
+    if array is None or array.ndim <= axis or array.dtype.kind not in "fiu" or not array.size:
+        return None
+    return np.moveaxis(array, axis, 0).reshape(array.shape[axis], -1)
+
+
+class _Sums:
+    def __init__(self, type: str) -> None:
+        self.type = type
+        self.captures = self.count = 0
+        self.sum: Any = None
+        self.zeros: Any = None
+        self.largest: Any = None
+
+    def add(self, array: np.ndarray) -> None:
+        """Add one capture's values; another number of channels is left out."""
+        if self.sum is not None and len(self.sum) != len(array):
+            return
+        with np.errstate(all="ignore"):
+            total, zeros = array.sum(1, dtype=np.float64), (array == 0).sum(1)
+            largest = np.abs(array).max(1).astype(np.float64)
+        first = self.sum is None
+        self.sum = total if first else self.sum + total
+        self.zeros = zeros if first else self.zeros + zeros
+        self.largest = largest if first else np.maximum(self.largest, largest)
+        self.captures, self.count = self.captures + 1, self.count + array.shape[1]
+
+    def result(self, blob: BlobVersion, weak_share: float) -> Channels:
+        """The figures over everything added."""
+        limit = weak_share * float(np.median(self.largest))
+        dead = [int(i) for i in np.flatnonzero(self.largest == 0)]
+        weak = [int(i) for i in np.flatnonzero((self.largest > 0) & (self.largest < limit))]
+        return Channels(blob, self.type, self.captures, _list(self.sum / self.count), _list(self.largest),
+                        _list(self.zeros / self.count), dead, weak)  # fmt: skip
+
+
+def _list(values: np.ndarray) -> List[float]:
+    return [float(value) for value in values]

@@ -1,0 +1,97 @@
+"""Compare a quantised run with a float one, blob by blob: SNR, saturation, scale and zero point.
+
+c2step quant float/ int8/
+c2step quant model.onnx model_int8.onnx --input all.npz
+
+Each side is a capture, an .npz or a folder of .npy, or an ONNX model that onnxruntime runs.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import tempfile
+from typing import Dict, List
+
+import numpy as np
+
+from ..analyses.quant import Quantised, quant
+from ..errors import ExitStatus, UsageError
+from ..launch import input_words
+from ..references import Reference, load, make_onnxruntime
+from ..references.sources import Elsewhere
+from ..render import number, quote, table
+from ..workspace.runtime import find_runtime
+from .options import say, show_output
+
+__all__ = ["add_arguments", "run"]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of `c2step quant`."""
+    parser.add_argument("real", metavar="A", help="the float side")
+    parser.add_argument("quantised", metavar="B", help="the quantised side")
+    parser.add_argument(
+        "--input", action="append", default=[], metavar="NAME=FILE.npy|FILE.npz", help="for ONNX models"
+    )
+    parser.add_argument("--names", metavar="FILE.json", help="for blobs of A their names in B, as one JSON object")
+    parser.add_argument("--json", action="store_true", help="JSON with histograms instead of a table")
+    parser.add_argument("--runtime", metavar="python:PATH", help="an interpreter with onnxruntime")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Compare and print, the worst SNR named last."""
+    folder = tempfile.mkdtemp(prefix="c2step-quant-")
+    try:
+        inputs = _inputs(input_words(options.input))
+        sides = [_side(path, inputs, os.path.join(folder, str(i)), options.runtime)
+                 for i, path in enumerate((options.real, options.quantised))]  # fmt: skip
+        found = quant(sides[0], sides[1], _names(options.names))
+        if not found:
+            raise UsageError("no blob is on both sides with one shape", "--names FILE.json says which are the same")
+        print(json.dumps([blob.to_json() for blob in found], indent=1) if options.json else "\n".join(_lines(found)))
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    return ExitStatus.OK
+
+
+def _inputs(words: List[str]) -> Dict[str, np.ndarray]:
+    found: Dict[str, np.ndarray] = {}
+    for word in words:
+        name, _, path = word.rpartition("=")
+        loaded = np.load(path, allow_pickle=False)
+        found.update({name: loaded} if isinstance(loaded, np.ndarray) else dict(loaded))
+    return found
+
+
+def _side(path: str, inputs: Dict[str, np.ndarray], folder: str, runtime: str) -> Reference:
+    python = find_runtime(runtime).python
+    if path.endswith(".onnx"):
+        reference = make_onnxruntime(path, inputs, folder, python, None, show_output)
+        for name, reason in reference.missing.items():
+            say("note: no value for %s: %s" % (name, reason))
+        return reference
+    found = load(path, None, inputs, folder, python)
+    if isinstance(found, Elsewhere):
+        raise UsageError("%s is no capture, file or ONNX model" % path)
+    return found
+
+
+def _names(path: str) -> Dict[str, str]:
+    if not path:
+        return {}
+    try:
+        with open(path, encoding="utf-8") as file:
+            return {str(key): str(value) for key, value in json.load(file).items()}
+    except (OSError, ValueError, AttributeError) as error:
+        raise UsageError("cannot read the names in %s: %s" % (path, error), 'write {"conv1": "conv1_int8"}') from error
+
+
+def _lines(found: List[Quantised]) -> List[str]:
+    rows = [["blob", "dtype", "SNR dB", "max|d|", "min", "max", "scale", "zero point", "saturated"]]
+    for blob in found:
+        rows.append([quote(blob.blob), blob.dtype, "%.1f" % blob.snr, number(blob.max_abs), number(blob.low),
+                     number(blob.high), number(blob.scale), number(blob.zero_point),
+                     "-" if blob.saturated is None else "%.2f%%" % (100 * blob.saturated)])  # fmt: skip
+    worst = min(found, key=lambda blob: blob.snr)
+    return table(rows, right=range(2, 9)) + ["", "worst: %s, %.1f dB" % (quote(worst.blob), worst.snr)]
