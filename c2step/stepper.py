@@ -276,13 +276,7 @@ class Session:
             "conditions": self._breakpoints.declared(self.model.predict_net),
             "watched": self._breakpoints.watched(),
         }
-        try:
-            return self.workspace.run(request, self._on_event)
-        except WorkerDied as death:
-            if not death.idle:
-                raise
-            self._timeline.revive()  # it had ended while nothing ran, so no operator is to blame
-            return self.workspace.run(request, self._on_event)
+        return self.workspace.run(request, self._on_event)
 
     def _ended(self, result: str, reason: str, steps: Tuple[Step, ...]) -> Stop:
         if self._disk:

@@ -230,8 +230,6 @@ class Timeline:
             return look()
         except WorkerDied as death:
             self.revive()
-            if death.idle:
-                return look()
             death.message += "; the worker was started again"
             raise
 

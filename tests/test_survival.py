@@ -299,7 +299,7 @@ def random_nets(folder):
 def test_what_init_net_drew_stays_through_death_back_and_restart(tmp_path):
     with c2step.open(random_nets(tmp_path)) as session:
         assert any("w at random" in note for note in session.notes)
-        assert any("nothing reads: q, b" in note for note in session.model.notes)
+        assert any("nothing reads: a, q, b" in note for note in session.model.notes)
         drawn = session.fetch("w").array
         assert session.cont().reason == "died"
         np.testing.assert_array_equal(session.fetch("w").array, drawn)

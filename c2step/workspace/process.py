@@ -104,10 +104,24 @@ class ProcessWorkspace(Workspace):
         return self._process
 
     def request(self, do: str, on_event: Optional[Callable[[StepEvent], None]] = None, **arguments: Any) -> Any:
-        """Send one request and wait for its reply; WorkerDied where the worker ends before it."""
-        if self._opened and do not in _FRESH and not self.alive:
+        """Send one request and wait for its reply; WorkerDied where the worker ends before it.
+
+        A worker that had ended while it was idle is replaced unnoticed: what it held is put back first.
+        """
+        if not self._opened or do in _FRESH:
+            return self._exchange(do, on_event, arguments)
+        if not self.alive:
             self._let_go()
             self.on_lost()
+        try:
+            return self._exchange(do, on_event, arguments)
+        except WorkerDied as death:
+            if not death.idle:
+                raise
+        self.on_lost()
+        return self._exchange(do, on_event, arguments)
+
+    def _exchange(self, do: str, on_event: Optional[Callable[[StepEvent], None]], arguments: Dict[str, Any]) -> Any:
         process = self._process or self._start()
         line = (json.dumps({"do": do, "with": arguments}) + "\n").encode("utf-8")
         try:
