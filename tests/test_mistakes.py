@@ -94,3 +94,72 @@ def test_a_damaged_zip_is_named(tmp_path):
     with pytest.raises(ModelError, match="cannot unpack .*odd.zip"):
         find_model(path, None, None, str(tmp_path))
     assert os.listdir(str(tmp_path)) == ["odd.zip"]
+
+
+# -- damaged tensors --------------------------------------------------------------------------
+
+
+def tensor(**fields):
+    return onnx.TensorProto(name="w", **dict({"dims": [2], "data_type": 1}, **fields))
+
+
+def external(**entries):
+    made = tensor(data_location=onnx.TensorProto.EXTERNAL)
+    for key, value in entries.items():
+        made.external_data.add(key=key, value=value)
+    return made
+
+
+EXTERNAL = [
+    ({"location": "/etc/passwd"}, "not beside the model"),
+    ({"location": "../secret.bin"}, "not beside the model"),
+    ({"location": "inner/../../secret.bin"}, "not beside the model"),
+    ({}, "not beside the model"),
+    ({"location": "absent.bin"}, "is not there"),
+    ({"location": "folder"}, "is not there"),
+    ({"location": "short.bin", "offset": "abc"}, "is damaged"),
+    ({"location": "short.bin", "offset": "-4"}, "is damaged"),
+    ({"location": "short.bin", "length": "8"}, "too short"),
+    ({"location": "short.bin"}, "needs 8 bytes, it has 6"),
+]
+DAMAGED = [
+    ({"raw_data": b"123"}, "needs 8 bytes, it has 3"),
+    ({"float_data": [1.0]}, "needs 2 numbers, it has 1"),
+    ({}, "needs 2 numbers, it has 0"),
+    ({"dims": [1 << 40]}, "needs 1099511627776 numbers, it has 0"),
+    ({"dims": [-2], "float_data": [1.0, 2.0]}, "its shape is [-2]"),
+    ({"data_type": 99}, "data_type is 99"),
+    ({"data_type": 0}, "data_type is 0"),
+    ({"data_type": 8, "string_data": [b"a"]}, "needs 2 strings, it has 1"),
+    ({"data_type": 7, "raw_data": b"12345678"}, "needs 16 bytes, it has 8"),
+]
+
+
+@pytest.mark.parametrize(
+    "made, words",
+    [(external(**entries), words) for entries, words in EXTERNAL]
+    + [(tensor(**fields), words) for fields, words in DAMAGED],
+)
+def test_a_damaged_weight_is_named(made, words, tmp_path):
+    from c2step.importer.onnxfile import load
+
+    (tmp_path / "model" / "folder").mkdir(parents=True)
+    (tmp_path / "model" / "short.bin").write_bytes(b"123456")
+    (tmp_path / "secret.bin").write_bytes(b"12345678")
+    for model in (graph_of([made]), graph_of([], nodes=[onnx.helper.make_node("Constant", [], ["y"], value=made)])):
+        path = stored(model, tmp_path / "model")
+        with pytest.raises(ModelError) as caught:
+            load(path)
+        message = caught.value.message
+        assert "tensor w" in message and path in message and words in message
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "c8", "c16", "?"])
+@pytest.mark.parametrize("raw", [True, False])
+def test_whole_weights_of_every_type_are_taken(dtype, raw, tmp_path):
+    from c2step.importer.onnxfile import load
+
+    values = np.ones((2, 3), dtype)
+    code = onnx.helper.np_dtype_to_tensor_dtype(values.dtype)
+    made = onnx.helper.make_tensor("w", code, [2, 3], values.tobytes() if raw else values.reshape(-1), raw)
+    load(stored(graph_of([made]), tmp_path))

@@ -143,8 +143,8 @@ def find_model(
     """The files to open: an ONNX file, a pair of nets, or a folder or zip that holds them.
 
     What a zip holds is written into the folder `unpack_in`, whose owner takes it away; without one it goes
-    away when this interpreter ends.  Raises ModelError where a file is missing, empty, cut short, of the other kind, or where a folder
-    holds none or several.
+    away when this interpreter ends.  Raises ModelError where a file is missing, empty, cut short, of the
+    other kind, or where a folder holds none or several.
     """
     if predict_net:
         return _pair(init_net, predict_net)

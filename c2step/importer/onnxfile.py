@@ -12,6 +12,7 @@ import onnx
 from onnx import external_data_helper, numpy_helper
 
 from ..errors import ConversionError, ModelError
+from .tensors import check_tensor
 
 __all__ = ["Dim", "dense", "declared", "describe_node", "initializers", "load", "model_opset", "shape_of", "tensors_in"]
 
@@ -37,6 +38,8 @@ def load(path: str) -> Any:
         ) from error
     _check(model, path, len(data))
     _load_external(model, path)
+    for tensor in tensors_in(model):
+        check_tensor(tensor, "of %s" % path)
     return model
 
 
@@ -55,23 +58,43 @@ def _load_external(model: Any, path: str) -> None:
     for tensor in tensors_in(model):
         if not external_data_helper.uses_external_data(tensor):
             continue
-        info = external_data_helper.ExternalDataInfo(tensor)
-        weights = os.path.join(folder, info.location)
-        if not os.path.isfile(weights):
-            raise ModelError(
-                "weights file %s, which tensor %s of %s needs, is not there" % (weights, tensor.name, path),
-                "put it beside the model: its place is stored as %s" % info.location,
-            )
-        needed = (info.offset or 0) + (info.length or 0)
-        if os.path.getsize(weights) < needed:
-            raise ModelError(
-                "weights file %s is too short for tensor %s: %d bytes, %d needed"
-                % (weights, tensor.name, os.path.getsize(weights), needed),
-                "copy the file again",
-            )
-        external_data_helper.load_external_data_for_tensor(tensor, folder)
+        weights = _weights_file(tensor, path, folder)
+        try:
+            external_data_helper.load_external_data_for_tensor(tensor, folder)
+        except Exception as error:  # onnx, protobuf and the operating system each raise their own
+            raise ModelError("cannot read tensor %s of %s from %s: %s" % (tensor.name, path, weights, error)) from error
         tensor.data_location = onnx.TensorProto.DEFAULT
         del tensor.external_data[:]
+
+
+def _weights_file(tensor: Any, path: str, folder: str) -> str:
+    """The file with an external tensor's bytes, which must lie beside the model or below it."""
+    try:
+        info = external_data_helper.ExternalDataInfo(tensor)
+        start, length = int(info.offset or 0), int(info.length or 0)
+        if start < 0 or length < 0:
+            raise ValueError("offset %d, length %d" % (start, length))
+    except (ValueError, TypeError, AttributeError) as error:
+        raise ModelError("tensor %s of %s: its place in a weights file is damaged: %s" % (tensor.name, path, error),
+                         "export the model again") from error  # fmt: skip
+    if not info.location or os.path.isabs(info.location) or os.path.normpath(info.location).startswith(".."):
+        raise ModelError(
+            "tensor %s of %s is stored in %r, which is not beside the model" % (tensor.name, path, info.location),
+            "put the weights file beside the model and export it with a plain file name",
+        )
+    weights = os.path.join(folder, info.location)
+    if not os.path.isfile(weights):
+        raise ModelError(
+            "weights file %s, which tensor %s of %s needs, is not there" % (weights, tensor.name, path),
+            "put it beside the model: its place is stored as %s" % info.location,
+        )
+    if os.path.getsize(weights) < start + length:
+        raise ModelError(
+            "weights file %s is too short for tensor %s of %s: %d bytes, %d needed"
+            % (weights, tensor.name, path, os.path.getsize(weights), start + length),
+            "copy the file again",
+        )
+    return weights
 
 
 def tensors_in(model: Any) -> Iterator[Any]:
@@ -81,6 +104,9 @@ def tensors_in(model: Any) -> Iterator[Any]:
         graph = graphs.pop()
         for tensor in graph.initializer:
             yield tensor
+        for sparse in graph.sparse_initializer:
+            yield sparse.values
+            yield sparse.indices
         for node in graph.node:
             for attribute in node.attribute:
                 if attribute.HasField("t"):
