@@ -8,9 +8,12 @@ import numpy as np
 import onnx
 import pytest
 
-from c2step.errors import ModelError
+from c2step.cli import main
+from c2step.errors import InputError, ModelError
 from c2step.importer.files import find_model
+from c2step.importer.inputs import random_inputs, read_inputs
 from c2step.launch import open_session
+from c2step.model import Declared
 from small_nets import written
 
 
@@ -163,3 +166,50 @@ def test_whole_weights_of_every_type_are_taken(dtype, raw, tmp_path):
     code = onnx.helper.np_dtype_to_tensor_dtype(values.dtype)
     made = onnx.helper.make_tensor("w", code, [2, 3], values.tobytes() if raw else values.reshape(-1), raw)
     load(stored(graph_of([made]), tmp_path))
+
+
+# -- inputs and options -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "dtype, shape, words",
+    [
+        ("bfloat16", (2,), "declared bfloat16"),
+        ("float8e4m3fn", (2,), "declared float8e4m3fn"),
+        ("int4", (2,), "declared int4"),
+        ("complex64", (2,), "declared complex64"),
+        ("float32", (1 << 40, 2), "too large"),
+        ("string", (1 << 70,), "too large"),
+    ],
+)
+def test_inputs_that_cannot_be_drawn(dtype, shape, words):
+    with pytest.raises(InputError, match="input x .*" + words):
+        random_inputs(0, [Declared("x", dtype, shape)], {}, [])
+
+
+def test_every_type_that_caffe2_takes_can_be_drawn():
+    for dtype in ("float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "bool"):
+        drawn = random_inputs(0, [Declared("x", dtype, (3, 0)), Declared("y", dtype, ())], {}, [])
+        assert (drawn["x"].dtype, drawn["x"].shape, np.asarray(drawn["y"]).shape) == (np.dtype(dtype), (3, 0), ())
+
+
+def test_a_zip_of_other_files_is_no_npz(tmp_path):
+    path = zipped(tmp_path / "two.zip", {"a.onnx": b"x", "b.onnx": b"y"})
+    npz = zipped(tmp_path / "two.npz", {"a.onnx": b"x", "b.onnx": b"y"})
+    declared = [Declared("x", "float32", (2,))]
+    mistakes = {path: "zip archive, no .npy", "x=" + path: "zip archive", npz: "is no .npz", "x=" + npz: "is no .npz"}
+    for word, words in mistakes.items():
+        with pytest.raises(InputError, match=words):
+            read_inputs([word], declared, lambda path: pytest.fail("no TensorProto"))
+
+
+@pytest.mark.parametrize(
+    "option, value",
+    [("--max-bytes", value) for value in ("inf", "1e400", "-5", "nan", "-1k", "", "k", "1e400k", "many")]
+    + [("--timeout", value) for value in ("nan", "-1", "0", "inf", "soon", "")],
+)
+def test_numbers_that_are_none(option, value, capsys):
+    with pytest.raises(SystemExit) as caught:
+        main(["dump", "model.onnx", "-o", "out", "%s=%s" % (option, value)])
+    assert caught.value.code == 2
+    assert "error: argument %s: %s is no " % (option, value) in capsys.readouterr().err

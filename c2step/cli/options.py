@@ -12,6 +12,7 @@ from ..stepper import Keep, Session
 __all__ = ["add_model", "add_session", "opened", "parse_bytes", "say", "warn_unfed"]
 
 _SHOWN_FINDINGS = 5
+_FOREVER = 1e9  # seconds; the operating system's timers go little further
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
 
@@ -40,7 +41,7 @@ def add_model(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--runtime", metavar="python:PATH", help="the interpreter with Caffe2 (default: this one, else the pinned one)"
     )
-    group.add_argument("--timeout", type=float, metavar="SECONDS", help="stop an operator that takes longer")
+    group.add_argument("--timeout", type=parse_seconds, metavar="SECONDS", help="stop an operator that takes longer")
 
 
 def add_session(parser: argparse.ArgumentParser) -> None:
@@ -128,9 +129,23 @@ def parse_bytes(text: str) -> int:
     unit = text[-1:].lower()
     number = text[:-1] if unit in "kmgt" and unit else text
     try:
-        return int(float(number) * _UNITS[unit if unit in "kmgt" else ""])
-    except (ValueError, KeyError):
-        raise argparse.ArgumentTypeError("%s is no size; 1000, 64k, 200M or 2G is wanted" % text) from None
+        found = int(float(number) * _UNITS[unit if unit in "kmgt" else ""])
+    except (ValueError, KeyError, OverflowError):
+        found = -1
+    if found < 0:
+        raise argparse.ArgumentTypeError("%s is no size; 1000, 64k, 200M or 2G is wanted" % text)
+    return found
+
+
+def parse_seconds(text: str) -> float:
+    """A length of time: 0.5, 30."""
+    try:
+        found = float(text)
+    except ValueError:
+        found = 0.0
+    if not 0 < found < _FOREVER:
+        raise argparse.ArgumentTypeError("%s is no length of time; seconds above 0 are wanted, such as 30" % text)
+    return found
 
 
 def bytes_text(count: float) -> str:

@@ -214,17 +214,24 @@ def load_npy(path: str, name: str) -> np.ndarray:
             "%s: cannot read %s: %s" % (name, path, _first_line(error)),
             ".npy, .npz, an ONNX TensorProto .pb or an image is wanted",
         ) from error
-    return np.asarray(found)
+    if not isinstance(found, np.ndarray):  # an archive, whatever its name is
+        found.close()
+        raise InputError("%s: %s is a zip archive, no .npy file" % (name, path), "name it .npz if np.savez wrote it")
+    return found
 
 
 def _load_npz(path: str) -> Dict[str, np.ndarray]:
     try:
         with np.load(path, allow_pickle=False) as archive:
-            return {key: archive[key] for key in archive.files}
+            arrays = {key: archive[key] for key in archive.files}
     except Exception as error:  # zipfile, numpy and the operating system each raise their own
         raise InputError(
             "cannot read %s: %s" % (path, _first_line(error)), ".npz with one array for each input is wanted"
         ) from error
+    for key, array in arrays.items():
+        if not isinstance(array, np.ndarray):  # numpy gives the bytes of a file that is no .npy
+            raise InputError("%s is no .npz: it holds %s, which is no array" % (path, key), "np.savez writes one")
+    return arrays
 
 
 def _first_line(error: Exception) -> str:
@@ -284,7 +291,7 @@ def _checked(
     return _cast(name, array, wanted, as_float32, notes)
 
 
-def _list(shape: Optional[Tuple[Any, ...]]) -> str:
+def _list(shape: Optional[Sequence[Any]]) -> str:
     return "[%s]" % ", ".join(str(d) for d in shape or ())
 
 
@@ -368,6 +375,7 @@ def random_inputs(
 def _draw(seed: int, name: str, shape: Sequence[int], dtype: str) -> np.ndarray:
     import zlib
 
+    _check_drawable(name, shape, dtype)
     generator = np.random.RandomState([seed & 0xFFFFFFFF, zlib.crc32(name.encode("utf-8"))])
     if dtype == "string":
         return np.full(shape, b"text", dtype=object)
@@ -376,3 +384,29 @@ def _draw(seed: int, name: str, shape: Sequence[int], dtype: str) -> np.ndarray:
     if dtype == "bool":
         return generator.randint(0, 2, shape).astype(bool)
     return generator.randint(0, 4, shape).astype(dtype)
+
+
+_DRAWN = ("string", "bool", "float16", "float32", "float64", "int8", "int16", "int32", "int64",
+          "uint8", "uint16", "uint32", "uint64")  # fmt: skip
+
+
+def _check_drawable(name: str, shape: Sequence[int], dtype: str) -> None:
+    if dtype not in _DRAWN:
+        raise InputError(
+            "input %s is declared %s, which is not drawn at random" % (name, dtype),
+            "feed it: --input %s=FILE.npy" % name,
+        )
+    count = 1
+    for dim in shape:
+        count *= dim
+    if 8 * count > _memory():  # numbers are drawn with eight bytes each
+        raise InputError("input %s is too large to draw at random: its declared shape is %s" % (name, _list(shape)),
+                         "feed a smaller one: --input %s=FILE.npy" % name)  # fmt: skip
+
+
+def _memory() -> int:
+    """The bytes of this machine's memory, or 16 GiB where it does not say."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return 16 << 30
