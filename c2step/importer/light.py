@@ -11,7 +11,7 @@ from onnx import numpy_helper
 
 from .onnxfile import dense, widened
 
-__all__ = ["Shapes", "infer", "light_copy", "weights", "without_nodes"]
+__all__ = ["Shapes", "infer", "inferable", "light_copy", "weights", "without_nodes"]
 
 Shapes = Dict[str, Sequence[int]]
 
@@ -92,11 +92,24 @@ def without_nodes(light: Any, model: Any) -> Any:
 
 def infer(light: Any, notes: List[str]) -> Any:
     """`light` with inferred shapes; where inference fails, `light` itself and a note."""
+    deadly = [index for index, node in enumerate(light.graph.node) if not inferable(node)]
+    domains = [light.graph.node[index].domain for index in deadly]
+    for index in deadly:
+        light.graph.node[index].domain = "not inferred"
     try:
-        return onnx.shape_inference.infer_shapes(light)
+        inferred = onnx.shape_inference.infer_shapes(light)
     except Exception as error:
         notes.append("shapes could not be inferred: %s" % (str(error).splitlines() or [type(error).__name__])[0])
-        return light
+        inferred = light
+    for model in (light, inferred):
+        for index, domain in zip(deadly, domains):
+            model.graph.node[index].domain = domain
+    return inferred
+
+
+def inferable(node: Any) -> bool:
+    """Whether onnx's shape inference survives this node: it divides by the strides."""
+    return not any(attribute.name == "strides" and 0 in attribute.ints for attribute in node.attribute)
 
 
 # --- Constant ------------------------------------------------------------------------------------

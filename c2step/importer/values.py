@@ -12,6 +12,7 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
+from .light import inferable
 from .onnxfile import dense, shape_of
 
 __all__ = ["Shape", "Values", "dtype_name"]
@@ -125,6 +126,8 @@ class Values:
         return old is None or (new is not None and sum(isinstance(d, int) for d in new) >= len(old) - old.count(None))
 
     def _infer(self, node: Any, opset: int) -> Dict[str, Any]:
+        if not inferable(node):
+            return {}
         try:
             schema = onnx.defs.get_schema(node.op_type, opset, "" if node.domain == "ai.onnx" else node.domain)
             types = {name: self._types[name] for name in node.input if name}
