@@ -107,7 +107,7 @@ class Blob:
         if self.kind != INT8 or self.array is None:
             return self.array
         shifted = self.array.astype(np.int32) - np.int32(self.zero_point or 0)
-        return (shifted * np.float32(self.scale or 1.0)).astype(np.float32)
+        return np.asarray(shifted * np.float32(self.scale or 1.0), dtype=np.float32)
 
     def _repr_html_(self) -> str:
         """The figures and the values, the middle left out, for notebooks."""
@@ -178,7 +178,8 @@ class _Figures:
         nan = int(np.isnan(part).sum())
         self.nan += nan
         self.inf += part.size - int(finite.sum()) - nan
-        return part[finite]
+        kept: np.ndarray = part[finite]
+        return kept
 
     def _combine(self, count: int, mean: float, square: float) -> None:
         delta, total = mean - self.mean, self.count + count

@@ -14,14 +14,16 @@ from c2step.compare.blame import blame
 from c2step.compare.verdict import Verdict
 
 SILENT = [
-    "01_upsample_linear_to_nearest", "03_pool_ceil_mode_dropped", "04_auto_pad_same_dropped", "05_slice10_inputs_ignored",
+    "01_upsample_linear_to_nearest", "03_pool_ceil_mode_dropped", "04_auto_pad_same_dropped",
+    "05_slice10_inputs_ignored",
     "07_softmax13_axis", "08_logsoftmax_minus_inf", "10_topk11_smallest_ignored", "11_max_broadcast_heap_read",
     "14_birnn_output_layout", "16_scatter_default_axis", "19_if_output_never_written", "21_nan_in_pooling",
     "22_constant_dtype_widened",
 ]  # fmt: skip
 FAILING = ["20_loop_outer_value", "39_schema_rejects_new_inputs", "40_conv_without_kernel_shape"]
 MATCHING = ["33_init_net_not_split", "34_ir4_initializers_not_inputs", "35_lstm_ir4_shape_inference",
-            "42_opset6_no_ort_kernel", "44_names_break_files", "61_zero_size_tensors", "65_external_data_weights"]  # fmt: skip
+            "42_opset6_no_ort_kernel", "44_names_break_files", "61_zero_size_tensors",
+            "65_external_data_weights"]  # fmt: skip
 
 
 def guilty(folder):
@@ -101,8 +103,8 @@ def test_mnist_from_cntk(shared, tmp_path):
 
 
 def command(*words, **options):
-    done = subprocess.run([sys.executable, "-m", "c2step"] + list(words), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                          universal_newlines=True, **options)  # fmt: skip
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "universal_newlines": True}
+    done = subprocess.run([sys.executable, "-m", "c2step"] + list(words), **dict(pipes, **options))
     return done.returncode, done.stdout, done.stderr
 
 

@@ -11,7 +11,7 @@ from c2step.blob import CHUNK, INT8, TENSOR, UNINITIALISED, Blob, BlobSummary, s
 def truth(array):
     real = array.astype(np.float64)
     finite = real[np.isfinite(real)]
-    figures = dict(zeros=int((real == 0).sum()), nan=int(np.isnan(real).sum()), inf=int(np.isinf(real).sum()))
+    figures = {"zeros": int((real == 0).sum()), "nan": int(np.isnan(real).sum()), "inf": int(np.isinf(real).sum())}
     if finite.size:
         figures.update(min=finite.min(), max=finite.max(), mean=finite.mean(), std=finite.std())
     return figures

@@ -101,6 +101,8 @@ def died(shared):
     folder, inputs = case(shared, "25_int_div_by_zero_sigfpe")
     with c2step.open(os.path.join(folder, "model.onnx"), inputs) as session:
         yield session
+
+
 def test_int8_values_with_scale_and_zero_point(shared):
     folder, inputs = case(shared, "49_int8_blob")
     with c2step.open(predict_net=os.path.join(folder, "predict_net.pb"), inputs=inputs, in_process=True) as session:
@@ -110,5 +112,3 @@ def test_int8_values_with_scale_and_zero_point(shared):
     assert "dtype  int8 blob of uint8\nshape  (1, 8)  8 values\nscale  0.02  zero point 128\n" in said
     assert np.abs(real - inputs["x"]).max() <= 0.01 + 1e-6
     assert "stored integers\n[[ 78  92 107 121 135 149 164 178]]" in said
-
-

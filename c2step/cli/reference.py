@@ -30,8 +30,10 @@ def run(options: argparse.Namespace) -> int:
             "%s is a file, not an engine" % options.engine, "onnxruntime, torch:FILE.py:factory or python:PATH"
         )
     with opened(options) as session:
-        reference = reference_for(session, options.engine, os.path.abspath(options.output), None, options.engine_runtime,
-                                  options.timeout, match=False)  # fmt: skip
+        output = os.path.abspath(options.output)
+        reference = reference_for(
+            session, options.engine, output, None, options.engine_runtime, options.timeout, match=False
+        )
         said(reference)
     for name, reason in reference.missing.items():
         print("no value for %s: %s" % (name, reason))

@@ -168,7 +168,7 @@ def _declarations(init: Any, predict: Any) -> List[str]:
         last = list(dict.fromkeys(name for op in predict.op for name in op.output if name not in read))
         predict.external_output.extend(last)
         notes.append(
-            "external_output is empty, as in a net built by hand or a file cut short; outputs are what nothing reads: %s"
+            "external_output is empty, as in nets built by hand and files cut short; outputs are what nothing reads: %s"
             % ", ".join(last[:8])
         )
     return notes

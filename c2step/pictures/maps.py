@@ -87,7 +87,7 @@ def to_indices(maps: np.ndarray, low: float, high: float) -> np.ndarray:
     span = high - low if high > low else 1.0
     with np.errstate(all="ignore"):
         scaled = (maps - low) / span * (COLOURS - 1)
-        indices = np.clip(np.nan_to_num(np.rint(scaled)), 0, COLOURS - 1).astype(np.uint8)
+        indices: np.ndarray = np.clip(np.nan_to_num(np.rint(scaled)), 0, COLOURS - 1).astype(np.uint8)
     indices[np.isnan(maps)] = NAN
     indices[np.isposinf(maps)] = PLUS_INF
     indices[np.isneginf(maps)] = MINUS_INF

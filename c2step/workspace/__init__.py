@@ -14,7 +14,8 @@ from ..blob import Blob, BlobSummary
 __all__ = ["Change", "StepEvent", "Workspace"]
 
 Change = Tuple[str, str, Any]
-"""One change of an operator: ("arg", name, value or None), ("input", position, blob), ("type" or "engine", "", word)."""
+"""One change of an operator: ("arg", name, value or None), ("input", position, blob), ("type" or "engine", "", word).
+"""
 
 StepEvent = Dict[str, Any]
 """What running one operator gave: index, status, error, seconds, outputs (kind, summary, file)."""

@@ -122,7 +122,8 @@ def edit(
 ) -> str:
     """Change an operator for this session: its arguments, inputs, type or engine.
 
-    Without a change it lists what was edited.  WHERE is the operator that failed, else the one that ran last.  `rerun` runs it again, `write-net` saves the net.
+    Without a change it lists what was edited.  WHERE is the operator that failed, else the one that ran last.
+    `rerun` runs it again, `write-net` saves the net.
 
     edit pads=1,1,1,1            an argument of the last operator
     edit conv1 kernel= group=2   takes one argument away and sets another
