@@ -30,8 +30,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_session(parser)
     add_tolerances(parser)
     group = parser.add_argument_group("blame")
-    group.add_argument("--against", required=True, metavar="REFERENCE",
-                       help="onnxruntime, torch:FILE.py:factory, python:PATH, a capture, an .npz or a folder of .npy")  # fmt: skip
+    forms = "onnxruntime, torch:FILE.py:factory, python:PATH, a capture, an .npz or a folder of .npy"
+    group.add_argument("--against", required=True, metavar="REFERENCE", help=forms)
     group.add_argument("--names", metavar="FILE.json", help="the blob that each file of a folder or .npz holds")
     group.add_argument("--engine-runtime", metavar="python:PATH", help="the interpreter that makes the reference")
     group.add_argument("--continue-from-reference", action="store_true",
@@ -40,7 +40,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--prove", action="store_true", help="replace each ORIGIN's output and say what gets well")
     group.add_argument("--json", action="store_true", help="print one JSON object instead of the table")
     group.add_argument("--csv", metavar="FILE", help="write the table as CSV too")
-    group.add_argument("--keep", metavar="DIR", help="keep the run, the golden values and the answer here, for a report")
+    group.add_argument(
+        "--keep", metavar="DIR", help="keep the run, the golden values and the answer here, for a report"
+    )
 
 
 def run(options: argparse.Namespace) -> int:
