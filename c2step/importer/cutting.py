@@ -75,14 +75,14 @@ def _write(path: str, data: bytes) -> None:
 def write_onnx_test(opened: Opened, first: int, last: int, directory: str, known: Mapping[str, np.ndarray]) -> str:
     """Write model.onnx and test_data_set_0 for the ONNX nodes of a range of operators, with the values `known`.
 
-    Returns why there is none, or an empty string.
+    Returns what there is to say about it: why there is none, or what it lacks.
     """
     if opened.onnx_model is None:
-        return "the model is no ONNX model"
+        return "none, the model is no ONNX model"
     wanted = set(opened.node_of[first:last])
     whole = [i for i, node in enumerate(opened.node_of) if node in wanted]
     if whole != list(range(first, last)):
-        return "operators %d to %d are not whole ONNX nodes" % (first, last - 1)
+        return "none, operators %d to %d are not whole ONNX nodes" % (first, last - 1)
     return _Test(opened.onnx_model, sorted(wanted), known).write(directory)
 
 
@@ -102,13 +102,15 @@ class _Test:
         constants.update(self._constant_nodes())
         inputs = [name for name in free if name not in constants]
         outputs = [name for node in self._nodes for name in node.output if name]
-        unknown = [name for name in inputs + outputs if name not in self._known]
+        unknown = [name for name in inputs if name not in self._known]
         if unknown:
-            return "%s has no value" % unknown[0]
+            return "none, its input %s has no value" % unknown[0]
         model = self._sub_model(inputs, outputs, [constants[name] for name in free if name in constants])
         _write(os.path.join(directory, "model.onnx"), model.SerializeToString())
         for side, names in (("input", inputs), ("output", outputs)):
             for number, name in enumerate(names):
+                if name not in self._known:
+                    continue
                 tensor = self._onnx.numpy_helper.from_array(np.ascontiguousarray(self._known[name]), name)
                 path = os.path.join(directory, "test_data_set_0", "%s_%d.pb" % (side, number))
                 _write(path, tensor.SerializeToString())
@@ -136,21 +138,29 @@ class _Test:
         graph.node.extend(self._nodes)
         graph.initializer.extend(constants)
         graph.input.extend(self._info(name, self._known[name]) for name in inputs)
-        graph.output.extend(self._info(name, self._known[name]) for name in outputs)
+        graph.output.extend(self._output(name) for name in outputs)
         if self._model.ir_version < 4:  # initializers had to be inputs too
             graph.input.extend(self._info(t.name, self._onnx.numpy_helper.to_array(t)) for t in constants)
         return model
+
+    def _output(self, name: str) -> Any:
+        if name in self._known:
+            return self._info(name, self._known[name])
+        declared = list(self._model.graph.output) + list(self._model.graph.value_info)
+        return next((value for value in declared if value.name == name), self._onnx.ValueInfoProto(name=name))
 
     def _info(self, name: str, array: np.ndarray) -> Any:
         kind = self._onnx.numpy_helper.from_array(np.zeros(1, array.dtype) if array.dtype.kind not in "OSU" else array)
         return self._onnx.helper.make_tensor_value_info(name, kind.data_type, array.shape)
 
     def _checked(self, model: Any) -> str:
+        missing = [name for node in self._nodes for name in node.output if name and name not in self._known]
+        said = ["no value for its output %s" % missing[0]] if missing else []
         try:
             self._onnx.checker.check_model(model)
         except Exception as error:  # the model is cut as it is; a bad node may be what is looked for
-            return "written, but onnx's checker refuses it: %s" % str(error).split("\n")[0]
-        return ""
+            said.append("onnx's checker refuses it: %s" % str(error).strip().split("\n")[0])
+        return "; ".join(said)
 
 
 def _reads(node: Any) -> List[str]:
