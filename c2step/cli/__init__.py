@@ -22,6 +22,7 @@ COMMANDS: Dict[str, str] = {
     "reference": "make golden values once, for use later or elsewhere",
     "expose": "write an ONNX file whose inner values are outputs too",
     "report": "write one HTML file about a capture or a blame",
+    "serve": "serve a capture, or a model to step, to a browser on this machine",
     "annotate": "write an ONNX file whose nodes say what was found, for Netron",
     "tensorboard": "write captures as TensorBoard runs",
     "quant": "compare a quantised run with a float one",

@@ -10,7 +10,7 @@ from ..render import as_json
 from .blobs import Detail, drawn
 from .source import Source
 
-__all__ = ["asset", "data_of", "page", "write_report"]
+__all__ = ["asset", "data_of", "page", "with_values", "write_report"]
 
 BUDGET = 16 << 20
 _ASSETS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "assets")
@@ -76,6 +76,16 @@ def data_of(source: Source, budget: int = BUDGET) -> Dict[str, Any]:
     }
 
 
+def with_values(operators: List[Dict[str, Any]], source: Source, index: int) -> Optional[Dict[str, Any]]:
+    """One operator of the page's data with its values drawn; None where there is no such operator."""
+    found = next((op for op in operators if op["index"] == index), None)
+    if found is not None:
+        for blob in found["blobs"]:
+            blob.pop("left_out", None)
+        _draw([found], source, BUDGET)
+    return found
+
+
 def _operator(
     op: Dict[str, Any], source: Source, judged: Optional[Dict[str, Any]], row: Optional[Dict[str, Any]]
 ) -> Dict[str, Any]:
@@ -137,7 +147,7 @@ def _draw(operators: List[Dict[str, Any]], source: Source, budget: int) -> None:
     for op in sorted(operators, key=_importance):
         important = _importance(op)[0] < 2
         _golden_only(op, source)
-        for slot, blob in enumerate(op["blobs"]):
+        for slot, blob in enumerate(op["blobs"] if budget else ()):
             if blob["kind"] in (UNINITIALISED, MISSING) and "golden" not in source.sides:
                 continue
             _draw_blob(op, slot, blob, source, detail, important)

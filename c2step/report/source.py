@@ -26,15 +26,21 @@ class Side:
                 self._places[(index, out.get("slot", slot))] = (out["name"], out.get("version", 1))
 
     def value(self, index: int, slot: int) -> Optional[Tuple[StoredBlob, Blob]]:
-        """What is held of an output; None where no bytes were kept."""
+        """What is held of an output; None where no bytes were kept, or where the file lies outside of the capture."""
         place = self._places.get((index, slot))
         if place is None:
             return None
         try:
             stored = self.capture.find(*place)
-            return (stored, self.capture.load(*place, mapped=True)) if self.capture.has_value(stored) else None
+            if not self.capture.has_value(stored) or not self._is_inside(stored.file or ""):
+                return None
+            return stored, self.capture.load(*place, mapped=True)
         except CaptureError:
             return None
+
+    def _is_inside(self, file: str) -> bool:
+        root = os.path.realpath(self.capture.path)
+        return os.path.dirname(os.path.realpath(os.path.join(root, file))) == root
 
 
 class Source(NamedTuple):

@@ -34,26 +34,13 @@ class PlotKind(Choice):
         return token.text in cls.choices and not token.quoted
 
 
-class OutputMark(Choice):
-    """The word before a file's name."""
-
-    label = "-o"
-    about = "write a file instead of showing text"
-    choices = ("-o",)
-
-    @classmethod
-    def accepts(cls, token: Token) -> bool:
-        return token.text == "-o"
-
-
 @command()
 def plot(
     context: Context,
     blob: BlobRef,
     kind: Optional[PlotKind] = None,
-    to: Optional[OutputMark] = None,
-    file: Optional[FilePath] = None,
     *,
+    output: Optional[FilePath] = None,
     against: Optional[Operand] = None,
 ) -> str:
     """Draw a blob, in the terminal or into a file.
@@ -69,9 +56,9 @@ def plot(
     chosen = str(kind or _fitting(array))
     if chosen == "diff" and reference is None:
         raise UsageError("diff needs something to compare with", "plot %s diff --against FILE or BLOB" % blob)
-    if file is not None:
-        save_plot(chosen, array, file, "%s  %s" % (blob, shape_text(array.shape)), reference)
-        return "wrote %s" % quote(file)
+    if output is not None:
+        save_plot(chosen, array, output, "%s  %s" % (blob, shape_text(array.shape)), reference)
+        return "wrote %s" % quote(output)
     return "%s  %s\n%s" % (blob, shape_text(array.shape), _text(context, chosen, array, reference))
 
 

@@ -123,6 +123,9 @@
       svg("text", { x: 10, y: 16, "class": "t" }, title(op)),
       svg("text", { x: 10, y: 31, "class": "u" }, cut(under(op))),
       svg("title", {}, R.opTitle(op) + "\n" + label + (op.reason ? ": " + op.reason : ""))]);
+    var session = R.data.session;
+    if (session && session.position === at) { g.classList.add("next"); g.appendChild(svg("text", { x: -8, y: 25, "text-anchor": "end", "class": "arrow" }, "▶")); }
+    if (session && session.breakpoints.some(function (b) { return b.where === String(op.index); })) g.appendChild(svg("circle", { cx: n.w, cy: 0, r: 6, "class": "stop" }));
     if (label === "ORIGIN") g.appendChild(svg("text", { x: n.w - 10, y: 17, "text-anchor": "end", "class": "flag" }, "◆"));
     g.addEventListener("click", function () { if (!state.dragged) select(at, true); });
     g.addEventListener("dblclick", function () { location.hash = "#op/" + op.index; });
@@ -265,6 +268,7 @@
   }
 
   R.graphView = function (main) {
+    ops = R.data.operators;
     state = { x: 0, y: 0, k: 1, at: -1 };
     var root = svg("svg", { "class": "graph by-label", tabindex: "0", role: "application", id: "net-graph",
       "aria-label": "The net as a graph of " + ops.length + " operators. Arrow keys go from operator to operator, Enter opens one, plus and minus zoom, 0 fits." });
@@ -280,6 +284,7 @@
     drag(root);
     root.addEventListener("keydown", keys);
     var wanted = ops.findIndex(function (op) { return R.label(op) === "ORIGIN" || op.status === "failed" || op.status === "died"; });
+    if (R.data.session) wanted = Math.min(R.data.session.position, ops.length - 1);
     if (wanted >= 0) { state.at = wanted; document.getElementById("node-" + ops[wanted].index).classList.add("selected"); describe(ops[wanted]); }
   };
   R.graphPicture = function () {

@@ -115,6 +115,7 @@
   R.route = function () {
     var words = location.hash.slice(1).split("/"), name = words[0] || "summary";
     if (name === "main" || name === "top") return;
+    data = R.data;
     main.textContent = "";
     main.className = "view-" + name;
     if (name === "op") R.operatorView(main, Number(words[1]));

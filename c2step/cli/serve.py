@@ -1,0 +1,75 @@
+"""Serve the report's pages to a browser on this machine: a capture with any slice on demand, or a model to step.
+
+c2step serve kept/
+c2step serve model.onnx --input all.npz
+
+It prints an address with a token and listens on the loopback alone.  On a model, lines typed here and the page's
+buttons step one session; Ctrl-D or quit ends it.
+"""
+
+import argparse
+import os
+import sys
+import threading
+
+from ..capture import HEADER
+from ..errors import ExitStatus, UsageError
+from ..launch import default_keep
+from ..repl.environment import Environment
+from ..serve.desk import Desk
+from ..serve.pages import Pages
+from ..serve.server import Server
+from .options import add_session, opened, warn_unfed
+
+__all__ = ["add_arguments", "run"]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of `c2step serve`."""
+    add_session(parser)
+    group = parser.add_argument_group("serve")
+    group.add_argument("--port", type=int, default=0, help="default: one that is free")
+    group.add_argument(
+        "--host", default="127.0.0.1", help="default 127.0.0.1; another one lets others in who have the token"
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    """Serve until interrupted, or until the prompt ends."""
+    if not 0 <= options.port < 65536:
+        raise UsageError("there is no port %d" % options.port)
+    path = options.model or ""
+    if path.endswith(".json") or os.path.exists(os.path.join(path, HEADER)):
+        return _serve_capture(Pages(path), options)
+    with opened(options, default_keep()) as session:
+        warn_unfed(session)
+        return _serve_session(Desk(session, Environment.from_process()), options)
+
+
+def _serve_capture(pages: Pages, options: argparse.Namespace) -> int:
+    server = Server(pages.get, pages.post, options.host, options.port)
+    print(server.url, flush=True)
+    try:
+        threading.Event().wait()
+    finally:
+        server.close()
+    return ExitStatus.OK
+
+
+def _serve_session(desk: Desk, options: argparse.Namespace) -> int:
+    server = Server(desk.get, desk.post, options.host, options.port)
+    print(server.url, flush=True)
+    threading.Thread(target=_read, args=(desk,), daemon=True).start()
+    try:
+        desk.run()
+    finally:
+        server.close()
+    return ExitStatus.OK
+
+
+def _read(desk: Desk) -> None:
+    """Hand on what is typed; where nobody types, only Ctrl-C ends it."""
+    for line in sys.stdin:
+        desk.typed(line.rstrip("\n"))
+    if sys.stdin.isatty():
+        desk.typed(None)
