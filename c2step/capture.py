@@ -14,6 +14,7 @@ import errno
 import json
 import os
 import re
+import zipfile
 from dataclasses import dataclass
 from typing import Any, Dict, Iterator, List, Optional, Tuple
 
@@ -26,6 +27,7 @@ __all__ = ["Capture", "CaptureWriter", "StoredBlob", "file_name", "read_blob", "
 
 HEADER = "capture.json"
 JOURNAL = "journal.jsonl"
+_MAKERS = ("c2step", "engine", "source")  # what a header of ours says of its maker, beside its kind
 _SLUG = re.compile(r"[^A-Za-z0-9._-]+")
 
 
@@ -63,10 +65,12 @@ def write_npy(file: Any, array: np.ndarray) -> None:
         file.write(data.reshape(-1).view(np.uint8).data)
 
 
-def disk_error(error: OSError, path: str) -> CaptureError:
-    """The CaptureError for a failed write."""
+def disk_error(error: OSError, path: str, begun: bool = True) -> CaptureError:
+    """The CaptureError for a failed write; `begun` says whether the capture holds anything yet."""
     where = os.path.dirname(path) or "."
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        if not begun:
+            return CaptureError("the disk is full: %s could not be written" % path, "free space beside %s" % where)
         return CaptureError(
             "the disk is full: %s could not be written" % path,
             "the capture is complete up to the operator before; free space beside %s, "
@@ -85,6 +89,9 @@ def _strings_as_json(array: np.ndarray) -> bytes:
     return json.dumps({"shape": list(array.shape), "encoding": "latin-1", "strings": values}).encode()
 
 
+_UNREADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError, EOFError, zipfile.BadZipFile)
+
+
 def read_blob(
     path: str,
     name: str,
@@ -101,7 +108,7 @@ def read_blob(
             array = np.array([v.encode("latin-1") for v in data["strings"]], dtype=object).reshape(data["shape"])
         else:
             array = _load(path, mapped)
-    except (OSError, ValueError, KeyError) as error:
+    except _UNREADABLE as error:
         raise CaptureError("cannot read blob %s from %s: %s" % (name, path, error)) from error
     return Blob(name, kind, array, scale, zero_point)
 
@@ -109,8 +116,15 @@ def read_blob(
 def _load(path: str, mapped: bool) -> np.ndarray:
     if mapped:
         with contextlib.suppress(ValueError):  # an empty array cannot be mapped
-            return np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
-    return np.asarray(np.load(path, allow_pickle=False))
+            return _only_array(np.load(path, mmap_mode="r", allow_pickle=False))
+    return _only_array(np.load(path, allow_pickle=False))
+
+
+def _only_array(found: Any) -> np.ndarray:
+    if not isinstance(found, np.ndarray):
+        found.close()
+        raise ValueError("it is an archive of arrays, no .npy file")
+    return np.asarray(found)
 
 
 @dataclass(frozen=True)
@@ -136,21 +150,29 @@ class CaptureWriter:
 
     def begin(self, header: Dict[str, Any]) -> None:
         """Write capture.json and an empty journal, taking away the files of an older capture here."""
+        if os.path.exists(self.path) and not os.path.isdir(self.path):
+            raise CaptureError("%s is no folder" % self.path, "name a new folder")
         try:
             os.makedirs(self.path, exist_ok=True)
             _clear(self.path)
             self.write_header(header)
             self._file = open(os.path.join(self.path, JOURNAL), "ab", buffering=0)  # noqa: SIM115
         except OSError as error:
-            raise disk_error(error, os.path.join(self.path, HEADER)) from error
+            raise disk_error(error, os.path.join(self.path, HEADER), begun=False) from error
 
     def write_header(self, header: Dict[str, Any]) -> None:
-        """Write or replace capture.json."""
+        """Write or replace capture.json, which says that it is ours."""
+        from . import __version__
+
         target = os.path.join(self.path, HEADER)
-        with open(target + ".new", "w", encoding="utf-8") as file:
-            json.dump(header, file, indent=1)
-            file.write("\n")
-        os.replace(target + ".new", target)
+        try:
+            with open(target + ".new", "w", encoding="utf-8") as file:
+                json.dump(dict({"c2step": __version__}, **header), file, indent=1)
+                file.write("\n")
+            os.replace(target + ".new", target)
+        except OSError as error:
+            _remove_quietly(target + ".new")
+            raise disk_error(error, target, begun=self._file is not None) from error
 
     def add(self, row: Dict[str, Any]) -> None:
         """Append one operator to the journal: a whole line, or none where the disk is full."""
@@ -172,31 +194,75 @@ class CaptureWriter:
 
 
 def _clear(path: str) -> None:
+    """Take the files of an older capture away; CaptureError where the folder holds anything else."""
     entries = os.listdir(path)
     if not entries:
         return
-    if HEADER not in entries and JOURNAL not in entries:
+    if HEADER not in entries or not _is_ours(_header_of(path)):
         raise CaptureError(
             "%s is not empty and is no capture" % path, "name a new folder, so that nothing of yours is overwritten"
         )
-    for row in _rows(os.path.join(path, JOURNAL)):
-        for blob in row.get("outputs", []) + row.get("inputs", []):
+    for _, row in _lines(path):
+        for blob in _entries(row):
             if blob.get("file"):
-                _remove_quietly(os.path.join(path, os.path.basename(blob["file"])))
+                _remove_quietly(os.path.join(path, os.path.basename(str(blob["file"]))))
     _remove_quietly(os.path.join(path, JOURNAL))
 
 
-def _rows(path: str) -> Iterator[Dict[str, Any]]:
-    """The journal's whole lines; a last line that was cut short is left out."""
-    if not os.path.exists(path):
+def _header_of(path: str) -> Any:
+    try:
+        with open(os.path.join(path, HEADER), encoding="utf-8") as file:
+            return json.load(file)
+    except (OSError, ValueError, RecursionError) as error:
+        raise CaptureError("%s is no capture: %s cannot be read (%s)" % (path, HEADER, error), _MAKE) from error
+
+
+_MAKE = "c2step dump MODEL --input FILE -o DIR makes one"
+
+
+def _is_ours(header: Any) -> bool:
+    return (
+        isinstance(header, dict) and isinstance(header.get("kind"), str) and any(maker in header for maker in _MAKERS)
+    )
+
+
+def _lines(path: str) -> Iterator[Tuple[int, Any]]:
+    """The journal's whole lines with their numbers, None for one that is no JSON; a last line cut short is left out."""
+    journal = os.path.join(path, JOURNAL)
+    if not os.path.exists(journal):
         return
-    with open(path, encoding="utf-8") as file:
-        for line in file:
-            if line.endswith("\n"):
+    with open(journal, "rb") as file:
+        for number, line in enumerate(file, 1):
+            if line.endswith(b"\n"):
                 try:
-                    yield json.loads(line)
-                except ValueError:
-                    return
+                    yield number, json.loads(line.decode("utf-8"))
+                except (ValueError, RecursionError):
+                    yield number, None
+
+
+def _entries(row: Any) -> List[Dict[str, Any]]:
+    """The blobs that a journal row names, as far as it is one."""
+    lists = [row.get(key) for key in ("inputs", "outputs", "touched")] if isinstance(row, dict) else []
+    return [blob for found in lists if isinstance(found, list) for blob in found if isinstance(blob, dict)]
+
+
+def _is_row(row: Any) -> bool:
+    """Whether a journal's line tells of an operator, with everything that is read of one."""
+    return (
+        isinstance(row, dict)
+        and isinstance(row.get("type"), str)
+        and isinstance(row.get("index"), (int, type(None)))
+        and isinstance(row.get("outputs", []), list)
+        and all(_is_output(out) for out in row.get("outputs", ()))
+    )
+
+
+def _is_output(out: Any) -> bool:
+    if not isinstance(out, dict) or not isinstance(out.get("name"), str) or not isinstance(out.get("kind"), str):
+        return False
+    file = out.get("file")
+    inside = file is None or (isinstance(file, str) and file not in ("", ".", "..") and os.path.basename(file) == file)
+    return inside and isinstance(out.get("version", 1), int)
 
 
 class Capture:
@@ -204,19 +270,31 @@ class Capture:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        header = os.path.join(path, HEADER)
-        try:
-            with open(header, encoding="utf-8") as file:
-                self.header: Dict[str, Any] = json.load(file)
-        except (OSError, ValueError) as error:
-            raise CaptureError(
-                "%s is no capture: %s cannot be read (%s)" % (path, HEADER, error),
-                "c2step dump MODEL --input FILE -o DIR makes one",
-            ) from error
-        self.rows: List[Dict[str, Any]] = [row for row in _rows(os.path.join(path, JOURNAL)) if "event" not in row]
+        self.header: Dict[str, Any] = _header_of(path)
+        if not _is_ours(self.header):
+            raise CaptureError("%s is no capture: its %s is not one of c2step's" % (path, HEADER), _MAKE)
+        self.rows: List[Dict[str, Any]] = []
         self._blobs: Dict[Tuple[str, int], StoredBlob] = {}
-        for row in self.rows:
+        try:
+            for number, row in _lines(path):
+                self._take(number, row)
+        except OSError as error:
+            raise CaptureError("cannot read %s: %s" % (os.path.join(path, JOURNAL), error.strerror)) from error
+
+    def _take(self, number: int, row: Any) -> None:
+        if isinstance(row, dict) and "event" in row:
+            return
+        damage = CaptureError(
+            "%s line %d tells of no operator: the capture is damaged" % (os.path.join(self.path, JOURNAL), number),
+            "make it again, or take the line away",
+        )
+        if not _is_row(row):
+            raise damage
+        try:
             self._index(row)
+        except (TypeError, ValueError, AttributeError) as error:  # a summary of another form
+            raise damage from error
+        self.rows.append(row)
 
     def _index(self, row: Dict[str, Any]) -> None:
         for slot, out in enumerate(row.get("outputs", ())):

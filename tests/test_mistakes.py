@@ -1,6 +1,7 @@
 """What users get wrong: damaged files, odd options, closed streams; each is one error line, nothing stays behind."""
 
 import gc
+import json
 import os
 import zipfile
 
@@ -8,8 +9,9 @@ import numpy as np
 import onnx
 import pytest
 
+from c2step.capture import Capture, CaptureWriter
 from c2step.cli import main
-from c2step.errors import InputError, ModelError
+from c2step.errors import CaptureError, InputError, ModelError
 from c2step.importer.files import find_model
 from c2step.importer.inputs import random_inputs, read_inputs
 from c2step.launch import open_session
@@ -213,3 +215,129 @@ def test_numbers_that_are_none(option, value, capsys):
         main(["dump", "model.onnx", "-o", "out", "%s=%s" % (option, value)])
     assert caught.value.code == 2
     assert "error: argument %s: %s is no " % (option, value) in capsys.readouterr().err
+
+
+# -- captures ---------------------------------------------------------------------------------
+
+HEADER = {"kind": "run", "c2step": "1"}
+OUTPUT = {"name": "a", "kind": "tensor", "file": "a.npy", "summary": {"kind": "tensor", "shape": [2]}}
+ROW = {"index": 0, "type": "Relu", "status": "ok", "outputs": [OUTPUT]}
+
+
+def capture(folder, header=HEADER, journal=(ROW,)):
+    folder.mkdir(exist_ok=True)
+    np.save(str(folder / "a.npy"), np.ones(2, np.float32))
+    (folder / "capture.json").write_text(header if isinstance(header, str) else json.dumps(header))
+    lines = [row if isinstance(row, str) else json.dumps(row) for row in journal]
+    (folder / "journal.jsonl").write_text("".join(line + "\n" for line in lines))
+    return str(folder)
+
+
+def with_output(**changes):
+    return dict(ROW, outputs=[dict(OUTPUT, **changes)])
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [{"header": text} for text in ("", "[1]", "{}", '{"mine": 1}', '{"kind": 5, "c2step": ""}', "[" * 100000, "\udc80")]
+    + [{"journal": [ROW, line]} for line in ("[1,2]", "5", "null", "no JSON", "{}", '{"outputs":[{"name":"a"}]}')]
+    + [{"journal": [dict(ROW, **change)]} for change in ({"outputs": 5}, {"outputs": [5]}, {"index": []}, {"type": 5})]
+    + [
+        {"journal": [with_output(**change)]}
+        for change in (
+            {"kind": None},
+            {"version": "x"},
+            {"file": "../a.npy"},
+            {"file": "/etc/passwd"},
+            {"file": ".."},
+            {"file": 5},
+            {"summary": [1]},
+            {"summary": {"kind": "tensor", "strange": 1}},
+            {"summary": {"kind": "tensor", "shape": 5}},
+        )
+    ],
+)
+def test_a_damaged_capture_is_named(damage, tmp_path, capsys):
+    if damage.get("header") == "\udc80":
+        capture(tmp_path / "bad")
+        (tmp_path / "bad" / "capture.json").write_bytes(b"\xff\xfe{")
+    else:
+        capture(tmp_path / "bad", **damage)
+    good, bad = capture(tmp_path / "good"), str(tmp_path / "bad")
+    for words in (["show", bad], ["show", bad, "--json"], ["compare", bad, good], ["compare", good, bad]):
+        assert main(words) == 7
+        out, err = capsys.readouterr()
+        assert out == "" and err.startswith("error: " + bad)
+
+
+@pytest.mark.parametrize("content", [b"", b"text", b"PK\x05\x06" + bytes(18), b"\x93NUMPY\x01\x00"])
+def test_a_damaged_value_of_a_capture_is_named(content, tmp_path, capsys):
+    good, bad = capture(tmp_path / "good"), capture(tmp_path / "bad")
+    (tmp_path / "bad" / "a.npy").write_bytes(content)
+    assert main(["compare", bad, good]) == 7
+    assert capsys.readouterr().err.startswith("error: cannot read blob a from %s" % bad)
+
+
+def test_a_capture_whose_last_line_is_cut_is_read_up_to_there(tmp_path, capsys):
+    path = capture(tmp_path / "cut")
+    with open(path + "/journal.jsonl", "a") as file:
+        file.write('{"index": 1, "ty')
+    assert main(["compare", path, capture(tmp_path / "good")]) == 0
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"capture.json": '{"mine": 1}'},
+        {"capture.json": "[1]", "journal.jsonl": "{}\n"},
+        {"capture.json": "text"},
+        {"journal.jsonl": '{"outputs": [{"file": "mine.txt"}]}\n', "mine.txt": "mine"},
+        {"mine.txt": "mine"},
+    ],
+)
+def test_a_folder_of_other_files_is_never_written_to(files, tmp_path):
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    with pytest.raises(CaptureError, match="is no capture"):
+        CaptureWriter(str(tmp_path)).begin(HEADER)
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == files
+
+
+def test_an_older_capture_is_replaced_and_the_files_of_others_stay(tmp_path):
+    capture(tmp_path, journal=["damaged", "[1]", dict(ROW, touched=[dict(OUTPUT, file="b.npy")])])
+    for name in ("b.npy", "mine.npy"):
+        (tmp_path / name).write_text("")
+    writer = CaptureWriter(str(tmp_path))
+    writer.begin({"kind": "reference"})
+    writer.close()
+    assert sorted(os.listdir(str(tmp_path))) == ["capture.json", "journal.jsonl", "mine.npy"]
+    assert Capture(str(tmp_path)).header["kind"] == "reference"
+
+
+@pytest.mark.parametrize("place", ["afile", "/proc/c2step", "afile/inside"])
+def test_a_capture_that_cannot_be_begun(place, tmp_path):
+    (tmp_path / "afile").write_text("mine")
+    out = os.path.join(str(tmp_path), place)
+    with pytest.raises(CaptureError, match=out) as caught:
+        CaptureWriter(out).begin(HEADER)
+    assert "complete" not in caught.value.hint
+
+
+def test_a_dump_that_cannot_begin_says_only_that(tmp_path, capsys):
+    (tmp_path / "afile").write_text("mine")
+    net = written([("Relu", ["x"], ["y"], {})], ["x"], tmp_path)
+    np.savez(str(tmp_path / "x.npz"), x=np.ones(2, np.float32))
+    out = str(tmp_path / "afile")
+    assert main(["dump", "--predict-net", net, "--input", str(tmp_path / "x.npz"), "-o", out]) == 7
+    captured = capsys.readouterr()
+    assert captured.out == "" and captured.err.startswith("error: %s is no folder" % out)
+
+
+def test_a_disk_that_is_full_from_the_start(tmp_path):
+    writer = CaptureWriter(str(tmp_path / "out"))
+    (tmp_path / "out").mkdir()
+    os.symlink("/dev/full", str(tmp_path / "out" / "capture.json.new"))
+    with pytest.raises(CaptureError, match="disk is full") as caught:
+        writer.write_header(HEADER)
+    assert "complete" not in caught.value.hint and "free space" in caught.value.hint
+    assert os.listdir(str(tmp_path / "out")) == []

@@ -62,7 +62,7 @@ def run(options: argparse.Namespace) -> int:
     with opened(options, keep) as session:
         _check_types(session, types)
         warn_unfed(session)
-        _say_size(session, keep)
+        _say_size(session, session.capture_directory, keep)  # a folder that cannot be the capture is refused here
         progress = _Progress(session)
         try:
             stop = session.cont()
@@ -92,14 +92,14 @@ def _check_types(session: Session, types: Tuple[str, ...]) -> None:
             )
 
 
-def _say_size(session: Session, keep: Keep) -> None:
+def _say_size(session: Session, directory: str, keep: Keep) -> None:
     """Say before the run how much it will write, as far as shapes can be inferred."""
     if keep.level != "full":
         return
     known, count, total = _sizes(session, keep)
     if not known:
         return
-    free = shutil.disk_usage(session.capture_directory).free
+    free = shutil.disk_usage(directory).free
     say(
         "about %s to write (%d of %d blobs have inferred shapes); %s free"
         % (bytes_text(total), known, count, bytes_text(free))

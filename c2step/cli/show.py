@@ -55,7 +55,7 @@ def _show_capture(capture: Capture, options: argparse.Namespace) -> None:
     print("\n".join(table(rows)) if rows else "no blobs")
     for row in capture.rows:
         if row.get("status") != "ok":
-            print("operator %s %s %s: %s" % (row["index"], row["type"], row["status"], row["error"]))
+            print("operator %s %s %s: %s" % (row.get("index"), row["type"], row.get("status"), row.get("error")))
 
 
 def _blob_row(blob: StoredBlob, capture: Capture) -> List[str]:
