@@ -14,10 +14,33 @@ from .blob import STRING, TENSOR, Blob
 from .capture import CaptureWriter, file_name, write_blob
 from .errors import UsageError, near
 from .history import History, Kept, Step
+from .model import Model
 
-__all__ = ["Keep", "Recording", "Wraps"]
+__all__ = ["Keep", "Recording", "Wraps", "describe_run"]
 
 Header = Callable[[], Dict[str, Any]]
+
+
+def describe_run(
+    model: Model, inputs: Dict[str, np.ndarray], importing: str, versions: Dict[str, Any]
+) -> Dict[str, Any]:
+    """What capture.json says of a run: the model, the versions, the inputs."""
+    from . import __version__
+
+    return {
+        "kind": "run",
+        "c2step": __version__,
+        "model": model.path,
+        "files": model.files,
+        "sha256": model.sha256,
+        "import": importing,
+        "versions": versions,
+        "inputs": {name: {"dtype": str(a.dtype), "shape": list(a.shape)} for name, a in inputs.items()},
+        "outputs": model.output_names(),
+        "notes": list(model.notes),
+        "operators": len(model.predict_net),
+        "net": model.predict_net.to_json(),
+    }
 
 
 @dataclass(frozen=True)

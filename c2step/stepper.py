@@ -7,51 +7,30 @@ back from the capture, never computed again.
 
 import fnmatch
 import os
-from dataclasses import dataclass, replace
-from typing import Any, Callable, Dict, List, Optional, Sequence, Set, Tuple
+from dataclasses import replace
+from typing import Any, Callable, Dict, List, Optional, Set, Tuple
 
 import numpy as np
 
 from . import travel
-from .blob import MISSING, OTHER, STRING, TENSOR, UNINITIALISED, Blob, BlobSummary
-from .breakpoints import Breakpoint, Breakpoints, find_operator
+from .blob import STRING, TENSOR, Blob, BlobSummary
+from .breakpoints import Breakpoint, find_operator
 from .capture import file_name, read_blob, write_blob
 from .conditions import Condition
-from .errors import CaptureError, UsageError, WorkerDied, WorkerTimeout
-from .facts import Compare, StepFacts, changed_blob
+from .errors import UsageError
 from .history import History, Kept, Output, Step
 from .model import Model
 from .net import Operator
-from .patching import Changes, Patch
-from .recording import Keep, Recording, Wraps
+from .patching import Patch
+from .recording import Keep, Recording, Wraps, describe_run
+from .running import Runner, Stop
 from .timeline import Timeline
-from .workspace import Change, StepEvent, Workspace
+from .workspace import Change, Workspace
 
 __all__ = ["Keep", "Session", "Stop"]
 
 
-@dataclass(frozen=True, repr=False)
-class Stop:
-    """Why a verb came back: step, breakpoint, until, end, failed, died, interrupted, timeout, full or start.
-
-    `operator` is the next one, `steps` are those that this verb ran, `detail` says more where there is more,
-    `hits` are the numbers of the breakpoints.
-    """
-
-    reason: str
-    position: int
-    operator: Optional[Operator]
-    steps: Tuple[Step, ...] = ()
-    detail: str = ""
-    hits: Tuple[int, ...] = ()
-
-    def __repr__(self) -> str:
-        detail = ", " + self.detail if self.detail else ""
-        where = str(self.operator) if self.operator else "the end of the net"
-        return "<Stop %s after %d steps, before %s%s>" % (self.reason, len(self.steps), where, detail)
-
-
-class Session:
+class Session(Runner):
     """A model being stepped; see the module's docstring."""
 
     def __init__(
@@ -67,24 +46,11 @@ class Session:
         Raises ModelError, OperatorError (an init_net operator), InputError or WorkerDied.
         """
         self.workspace = workspace
-        self.iteration = 1
-        self.position = 0
         self.notes: List[str] = []
-        self.on_step: Callable[[Step], None] = lambda step: None
-        self.compared: Optional[Compare] = None  # the loaded reference: an output's figures against it
-        self.catching: Set[str] = {"error", "crash"}  # what stops a run; else it goes on past such an operator
         self._importing = spec.get("import", "faithful")
         self._header = dict(header or {})
-        self._letters: Dict[int, str] = {}
-        self._breakpoints = Breakpoints()
-        self._wraps = Wraps(self.header)
-        self._recording = Recording(keep or Keep(), self.header)
-        self._failure: Optional[Step] = None
-        self._hits: Dict[int, str] = {}
-        self._disk: Tuple[str, ...] = ()
         self.versions_of_runtime = workspace.versions()
-        self._timeline = Timeline(workspace, dict(spec), self._recording)
-        self.changes = Changes(self._timeline)
+        super().__init__(Timeline(workspace, dict(spec), Recording(keep or Keep(), self.header)), Wraps(self.header))
         self._timeline.begin(dict(inputs or {}))
 
     # -- starting -----------------------------------------------------------------------------
@@ -95,46 +61,28 @@ class Session:
         With `keep` a new capture begins.
         """
         if keep is not None:
-            self._recording.close()
-            self._recording = self._timeline.recording = Recording(keep, self.header)
+            self._timeline.recording.close()
+            self._timeline.recording = Recording(keep, self.header)
         self._timeline.begin(dict(self._timeline.inputs))
         self.changes.began()
-        self.position, self.iteration, self._letters = 0, 1, {}
-        self._recording.event("restart")
-        return self._stop("start")
+        self.position, self.iteration, self.letters = 0, 1, {}
+        self._timeline.recording.event("restart")
+        return self.stop("start")
 
     @property
     def capture_directory(self) -> str:
         """Where the blob versions are kept."""
-        return self._recording.directory
+        return self._timeline.recording.directory
 
     def header(self) -> Dict[str, Any]:
         """What capture.json says of this session."""
-        from . import __version__
-
-        inputs = {name: {"dtype": str(a.dtype), "shape": list(a.shape)} for name, a in self._timeline.inputs.items()}
-        return dict(
-            {
-                "kind": "run",
-                "c2step": __version__,
-                "model": self.model.path,
-                "files": self.model.files,
-                "sha256": self.model.sha256,
-                "import": self._importing,
-                "versions": self.versions_of_runtime,
-                "inputs": inputs,
-                "outputs": self.model.output_names(),
-                "notes": list(self.model.notes),
-                "operators": len(self.model.predict_net),
-                "net": self.model.predict_net.to_json(),
-            },
-            **self._header,
-        )
+        said = describe_run(self.model, self.inputs, self._importing, self.versions_of_runtime)
+        return dict(said, **self._header)
 
     def finish(self, stop: Stop) -> None:
         """Write into capture.json how the run ended."""
         self._header["ended"] = {"reason": stop.reason, "position": stop.position, "detail": stop.detail}
-        self._recording.write_header()
+        self._timeline.recording.write_header()
 
     @property
     def drawn(self) -> Dict[str, np.ndarray]:
@@ -163,19 +111,9 @@ class Session:
         """How many operators predict_net has."""
         return len(self.model.predict_net)
 
-    @property
-    def steps(self) -> List[Step]:
-        """Everything that has run, oldest first."""
-        return self.history.steps
-
-    def next_operator(self) -> Optional[Operator]:
-        """The operator that the next step runs, None at the end."""
-        operators = self.model.predict_net.operators
-        return operators[self.position] if self.position < len(operators) else None
-
     def step(self, count: int = 1) -> Stop:
         """Run `count` operators."""
-        return self._advance(min(self.position + count, self.net_size), "step")
+        return self.advance(min(self.position + count, self.net_size), "step")
 
     def next(self, count: int = 1) -> Stop:
         """Run `count` operators; operators with nets inside run as one."""
@@ -188,11 +126,11 @@ class Session:
             raise UsageError(
                 "%s lies behind: the next operator is %d" % (target, self.position), "use back, or restart"
             )
-        return self._advance(target.index, "until")
+        return self.advance(target.index, "until")
 
     def cont(self) -> Stop:
         """Run to the next breakpoint or the end."""
-        return self._advance(self.net_size, "step")
+        return self.advance(self.net_size, "step")
 
     def run(self, count: int = 1) -> Stop:
         """Run predict_net to its end `count` times, each time on the workspace that the former left, as RunNet does."""
@@ -201,135 +139,12 @@ class Session:
             if self.position >= self.net_size:
                 self.position = 0
                 self.iteration += 1
-                self._letters = {}
+                self.letters = {}
             stop = self.cont()
             steps += stop.steps
             if stop.reason != "end":
                 break
-        return Stop(stop.reason, stop.position, stop.operator, steps, stop.detail)
-
-    def skip(self, count: int = 1) -> Stop:
-        """Go past `count` operators without running them; their outputs are not computed."""
-        for index in range(self.position, min(self.position + count, self.net_size)):
-            self._letters[index] = "S"
-            self.position = index + 1
-            self.changes.lay(index)
-        return self._stop("step")
-
-    def _advance(self, last: int, reason: str) -> Stop:
-        """Run operators up to `last` (exclusive) or a breakpoint; `reason` is what to say when none stops it before."""
-        if self.position >= self.net_size:
-            return self._stop("end", detail="nothing is left to run")
-        passed: Tuple[Step, ...] = ()
-        while True:
-            if self.position >= last:
-                reason = "end" if self.position >= self.net_size else reason
-                return self._stop(reason, passed)
-            stop = self._run_to(last, reason)
-            kind = {"failed": "error", "died": "crash"}.get(stop.reason, "")
-            passed += stop.steps
-            if not kind or kind in self.catching:
-                return replace(stop, steps=passed)
-            self.skip()
-
-    def _run_to(self, last: int, reason: str) -> Stop:
-        first_step = len(self.steps)
-        self._disk, self._failure, self._hits = (), None, {}
-        try:
-            result = self._run(last)
-        except WorkerDied as death:
-            return self._died(death, first_step)
-        return self._ended(result, reason, tuple(self.steps[first_step:]))
-
-    def _run(self, last: int) -> str:
-        """Run up to `last`, with a pause wherever a breakpoint or a patch needs one."""
-        while True:
-            net, place = self.model.predict_net, len(self.steps)
-            points = (self._breakpoints.next_look(net, self.position), self.changes.next_pause(self.position))
-            result = self._run_range(min([last] + [point for point in points if point is not None]))
-            if len(self.steps) > place:
-                self.changes.lay(self.steps[-1].index)
-            if result not in ("done", "hit"):
-                return result
-            if self._look(place) or self.position >= last:
-                return "done"
-
-    def _look(self, place: int) -> bool:
-        """Whether a breakpoint was hit where the session stands now."""
-        net = self.model.predict_net
-        if len(self.steps) > place:
-            step = self.steps[-1]
-            self._hits = self._breakpoints.after(net, step.operator, *self._facts(step))
-        self._hits.update((number, "") for number in self._breakpoints.before(net, self.next_operator()))
-        return bool(self._hits)
-
-    def _facts(self, step: Step) -> Tuple[StepFacts, Callable[[str], str]]:
-        return StepFacts(self._timeline, step, self.compared), lambda name: changed_blob(self._timeline, step, name)
-
-    def _run_range(self, last: int) -> str:
-        request = {
-            "first": self.position,
-            "last": last,
-            "tick": len(self.steps),
-            "record": self._recording.request(self.history),
-            "wraps": self._wraps.request(),
-            "conditions": self._breakpoints.declared(self.model.predict_net),
-            "watched": self._breakpoints.watched(),
-        }
-        return self.workspace.run(request, self._on_event)
-
-    def _ended(self, result: str, reason: str, steps: Tuple[Step, ...]) -> Stop:
-        if self._disk:
-            raise CaptureError(*self._disk)
-        if result == "failed":
-            return self._failed(steps)
-        if result in ("stopped", "full"):
-            return self._stop("interrupted" if result == "stopped" else "full", steps)
-        if self._hits:
-            detail = "; ".join(words for words in self._hits.values() if words)
-            return replace(self._stop("breakpoint", steps, detail), hits=tuple(self._hits))
-        return self._stop("end" if self.position >= self.net_size else reason, steps)
-
-    def _on_event(self, event: StepEvent) -> None:
-        """Take in one operator's result: journal first, so that it is there whatever happens next."""
-        step = self._timeline.take(event, self.iteration)
-        self._recording.add(step)
-        if "wrapped" in event:
-            self._wraps.journal(step, event["wrapped"])
-        if event.get("disk"):
-            self._disk = (event["disk"]["message"], event["disk"]["hint"])
-        if step.status != "ok":
-            self._failure = step
-            return
-        self._letters[step.index] = _letter(step)
-        self.history.add(step, self._recording.directory)
-        self.changes.took(step)
-        self.position = step.index + 1
-        self.on_step(step)
-
-    # -- when it stops ------------------------------------------------------------------------
-
-    def _stop(self, reason: str, steps: Sequence[Step] = (), detail: str = "") -> Stop:
-        return Stop(reason, self.position, self.next_operator(), tuple(steps), detail)
-
-    def _failed(self, steps: Tuple[Step, ...]) -> Stop:
-        """An operator raised: its outputs may hold garbage, so what they held before is put back."""
-        failure = self._failure
-        assert failure
-        self._letters[failure.index] = "F"
-        self._timeline.put_back(set(failure.operator.outputs))
-        return self._stop("failed", steps + (failure,), self._timeline.why_failed(failure))
-
-    def _died(self, death: WorkerDied, first_step: int) -> Stop:
-        """The worker ended at an operator: name it, then stand before it again with a new worker."""
-        op = self.model.predict_net.operators[self.position]
-        error = "%s: %s" % (death.signal, death.message)
-        step = Step(len(self.steps), self.iteration, op.index, op, "died", error, self._timeline.reads(op), ())
-        self._recording.add(step)
-        self._letters[op.index] = "D"
-        note = self._timeline.revive()
-        reason = "timeout" if isinstance(death, WorkerTimeout) else "interrupted" if death.by_user else "died"
-        return self._stop(reason, tuple(self.steps[first_step:]) + (step,), "%s: %s%s" % (op, death.message, note))
+        return replace(stop, steps=steps)
 
     # -- going back ---------------------------------------------------------------------------
 
@@ -337,24 +152,13 @@ class Session:
         """Undo the last `count` steps: every blob they wrote holds again what it held before."""
         if not self.steps:
             raise UsageError("nothing has run yet, there is nothing to go back over")
-        count = min(count, len(self.steps))
-        target = self.steps[len(self.steps) - count]
-        detail = self._timeline.back(count)
-        self.position, self.iteration = target.index, target.iteration
-        skipped = {i: letter for i, letter in self._letters.items() if letter == "S" and i < self.position}
-        self._letters = {
-            s.index: _letter(s) for s in self.steps if s.iteration == self.iteration and s.index < self.position
-        }
-        self._letters.update(skipped)
-        self.changes.went_back()
-        self._recording.event("back", to=len(self.steps))
-        return self._stop("step", (), detail)
+        return self.undo(min(count, len(self.steps)))
 
     def goto(self, where: str) -> Stop:
         """Stand before the operator that `where` names: go back to it, or run to it."""
         target = find_operator(self.model.predict_net, where, self.position).index
         if target > self.position:
-            return self._advance(target, "until")
+            return self.advance(target, "until")
         return self._back_to(travel.before(self.steps, self.iteration, target), target)
 
     def rcontinue(self) -> Stop:
@@ -362,25 +166,18 @@ class Session:
         if not self.steps:
             raise UsageError("nothing has run yet, there is nothing to go back over")
         for count in range(len(self.steps) - 1, 0, -1):
-            hits = self._hits_at(count)
+            hits = self.hits_at(count)
             if hits:
                 stop = self._back_to(count, self.steps[count].index)
                 detail = "; ".join(filter(None, [stop.detail, *hits.values()]))
                 return replace(stop, reason="breakpoint", detail=detail, hits=tuple(hits))
         return replace(self._back_to(0, self.steps[0].index), reason="start")
 
-    def _hits_at(self, count: int) -> Dict[int, str]:
-        """The breakpoints at which a run would stop after the first `count` steps."""
-        net, last = self.model.predict_net, self.steps[count - 1]
-        hits = self._breakpoints.would_stop(net, last.operator, *self._facts(last))
-        hits.update((number, "") for number in self._breakpoints.stands_at(net, self.steps[count].operator))
-        return hits
-
     def _back_to(self, count: int, position: int) -> Stop:
         """Undo all but the first `count` steps and stand before operator `position`."""
-        stop = self.back(len(self.steps) - count) if count < len(self.steps) else self._stop("step")
+        stop = self.back(len(self.steps) - count) if count < len(self.steps) else self.stop("step")
         self.position = position
-        return self._stop("step", (), stop.detail)
+        return self.stop("step", (), stop.detail)
 
     # -- blobs --------------------------------------------------------------------------------
 
@@ -450,7 +247,7 @@ class Session:
         """A step's output from the capture, mapped and read-only; None where its bytes were not kept."""
         if output.file is None:
             return None
-        path = os.path.join(self._recording.directory, output.file)
+        path = os.path.join(self._timeline.recording.directory, output.file)
         return read_blob(path, output.name, output.kind, output.summary.scale, output.summary.zero_point, mapped=True)
 
     def version(self, name: str) -> int:
@@ -499,7 +296,7 @@ class Session:
     def status(self, index: int) -> str:
         """One letter: "o" ok, "F" failed, "D" died, "S" skipped, "?" an output was not written, "." not run,
         "*" dirty: it ran on a value, or as an operator, that was changed since."""
-        letter = self._letters.get(index, ".")
+        letter = self.letters.get(index, ".")
         return "*" if letter in "o?" and index in self.dirty_operators() else letter
 
     @property
@@ -562,7 +359,7 @@ class Session:
     def close(self) -> None:
         """End the worker, close the captures, take temporary files away."""
         self._wraps.close()
-        self._recording.close()
+        self._timeline.recording.close()
         self.workspace.close()
 
     def __enter__(self) -> "Session":
@@ -570,7 +367,3 @@ class Session:
 
     def __exit__(self, *_: Any) -> None:
         self.close()
-
-
-def _letter(step: Step) -> str:
-    return "?" if any(out.kind in (UNINITIALISED, MISSING, OTHER) for out in step.outputs) else "o"

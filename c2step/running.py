@@ -1,0 +1,226 @@
+"""Runs operators on a timeline, with a pause wherever a breakpoint, a watch or a patch needs one."""
+
+from dataclasses import dataclass, replace
+from typing import Callable, Dict, List, Optional, Sequence, Set, Tuple
+
+from .blob import MISSING, OTHER, UNINITIALISED
+from .breakpoints import Breakpoints
+from .errors import CaptureError, WorkerDied, WorkerTimeout
+from .facts import Compare, StepFacts, changed_blob
+from .history import Step
+from .net import Net, Operator
+from .patching import Changes
+from .recording import Wraps
+from .timeline import Timeline
+from .workspace import StepEvent
+
+__all__ = ["Runner", "Stop"]
+
+
+@dataclass(frozen=True, repr=False)
+class Stop:
+    """Why a verb came back: step, breakpoint, until, end, failed, died, interrupted, timeout, full or start.
+
+    `operator` is the next one, `steps` are those that this verb ran, `detail` says more where there is more,
+    `hits` are the numbers of the breakpoints.
+    """
+
+    reason: str
+    position: int
+    operator: Optional[Operator]
+    steps: Tuple[Step, ...] = ()
+    detail: str = ""
+    hits: Tuple[int, ...] = ()
+
+    def __repr__(self) -> str:
+        detail = ", " + self.detail if self.detail else ""
+        where = str(self.operator) if self.operator else "the end of the net"
+        return "<Stop %s after %d steps, before %s%s>" % (self.reason, len(self.steps), where, detail)
+
+
+class Runner:
+    """Where a session stands, and how it gets further; `Session` adds the verbs.
+
+    `letters` tells how operators ended in this iteration; `catching` what stops a run (error, crash), else it
+    goes on past such an operator; `compared` gives an output's figures against the loaded reference.
+    """
+
+    def __init__(self, timeline: Timeline, wraps: Wraps) -> None:
+        self.position = 0
+        self.iteration = 1
+        self.letters: Dict[int, str] = {}
+        self.on_step: Callable[[Step], None] = lambda step: None
+        self.compared: Optional[Compare] = None
+        self.catching: Set[str] = {"error", "crash"}
+        self.changes = Changes(timeline)
+        self._timeline = timeline
+        self._breakpoints = Breakpoints()
+        self._wraps = wraps
+        self._failure: Optional[Step] = None
+        self._hits: Dict[int, str] = {}
+        self._disk: Tuple[str, ...] = ()
+
+    @property
+    def steps(self) -> List[Step]:
+        """Everything that has run, oldest first."""
+        return self._timeline.steps
+
+    @property
+    def net(self) -> Net:
+        """The predict_net that is run."""
+        return self._timeline.model.predict_net
+
+    def next_operator(self) -> Optional[Operator]:
+        """The operator that the next step runs, None at the end."""
+        return self.net.operators[self.position] if self.position < len(self.net) else None
+
+    # -- running ------------------------------------------------------------------------------
+
+    def skip(self, count: int = 1) -> Stop:
+        """Go past `count` operators without running them; their outputs are not computed."""
+        for index in range(self.position, min(self.position + count, len(self.net))):
+            self.letters[index] = "S"
+            self.position = index + 1
+            self.changes.lay(index)
+        return self.stop("step")
+
+    def advance(self, last: int, reason: str) -> Stop:
+        """Run operators up to `last` (exclusive) or a breakpoint; `reason` is what to say when none stops it before."""
+        if self.position >= len(self.net):
+            return self.stop("end", detail="nothing is left to run")
+        passed: Tuple[Step, ...] = ()
+        while True:
+            if self.position >= last:
+                reason = "end" if self.position >= len(self.net) else reason
+                return self.stop(reason, passed)
+            stop = self._run_to(last, reason)
+            kind = {"failed": "error", "died": "crash"}.get(stop.reason, "")
+            passed += stop.steps
+            if not kind or kind in self.catching:
+                return replace(stop, steps=passed)
+            self.skip()
+
+    def _run_to(self, last: int, reason: str) -> Stop:
+        first_step = len(self.steps)
+        self._disk, self._failure, self._hits = (), None, {}
+        try:
+            result = self._run(last)
+        except WorkerDied as death:
+            return self._died(death, first_step)
+        return self._ended(result, reason, tuple(self.steps[first_step:]))
+
+    def _run(self, last: int) -> str:
+        """Run up to `last`, with a pause wherever a breakpoint or a patch needs one."""
+        while True:
+            net, place = self.net, len(self.steps)
+            points = (self._breakpoints.next_look(net, self.position), self.changes.next_pause(self.position))
+            result = self._run_range(min([last] + [point for point in points if point is not None]))
+            if len(self.steps) > place:
+                self.changes.lay(self.steps[-1].index)
+            if result not in ("done", "hit"):
+                return result
+            if self._look(place) or self.position >= last:
+                return "done"
+
+    def _look(self, place: int) -> bool:
+        """Whether a breakpoint was hit where the session stands now."""
+        net = self.net
+        if len(self.steps) > place:
+            step = self.steps[-1]
+            self._hits = self._breakpoints.after(net, step.operator, *self._facts(step))
+        self._hits.update((number, "") for number in self._breakpoints.before(net, self.next_operator()))
+        return bool(self._hits)
+
+    def _facts(self, step: Step) -> Tuple[StepFacts, Callable[[str], str]]:
+        return StepFacts(self._timeline, step, self.compared), lambda name: changed_blob(self._timeline, step, name)
+
+    def _run_range(self, last: int) -> str:
+        request = {
+            "first": self.position,
+            "last": last,
+            "tick": len(self.steps),
+            "record": self._timeline.recording.request(self._timeline.history),
+            "wraps": self._wraps.request(),
+            "conditions": self._breakpoints.declared(self.net),
+            "watched": self._breakpoints.watched(),
+        }
+        return self._timeline.workspace.run(request, self._on_event)
+
+    def _ended(self, result: str, reason: str, steps: Tuple[Step, ...]) -> Stop:
+        if self._disk:
+            raise CaptureError(*self._disk)
+        if result == "failed":
+            return self._failed(steps)
+        if result in ("stopped", "full"):
+            return self.stop("interrupted" if result == "stopped" else "full", steps)
+        if self._hits:
+            detail = "; ".join(words for words in self._hits.values() if words)
+            return replace(self.stop("breakpoint", steps, detail), hits=tuple(self._hits))
+        return self.stop("end" if self.position >= len(self.net) else reason, steps)
+
+    def _on_event(self, event: StepEvent) -> None:
+        """Take in one operator's result: journal first, so that it is there whatever happens next."""
+        step = self._timeline.take(event, self.iteration)
+        self._timeline.recording.add(step)
+        if "wrapped" in event:
+            self._wraps.journal(step, event["wrapped"])
+        if event.get("disk"):
+            self._disk = (event["disk"]["message"], event["disk"]["hint"])
+        if step.status != "ok":
+            self._failure = step
+            return
+        self.letters[step.index] = _letter(step)
+        self._timeline.history.add(step, self._timeline.recording.directory)
+        self.changes.took(step)
+        self.position = step.index + 1
+        self.on_step(step)
+
+    # -- when it stops ------------------------------------------------------------------------
+
+    def stop(self, reason: str, steps: Sequence[Step] = (), detail: str = "") -> Stop:
+        return Stop(reason, self.position, self.next_operator(), tuple(steps), detail)
+
+    def _failed(self, steps: Tuple[Step, ...]) -> Stop:
+        """An operator raised: its outputs may hold garbage, so what they held before is put back."""
+        failure = self._failure
+        assert failure
+        self.letters[failure.index] = "F"
+        self._timeline.put_back(set(failure.operator.outputs))
+        return self.stop("failed", steps + (failure,), self._timeline.why_failed(failure))
+
+    def _died(self, death: WorkerDied, first_step: int) -> Stop:
+        """The worker ended at an operator: name it, then stand before it again with a new worker."""
+        op = self.net.operators[self.position]
+        error = "%s: %s" % (death.signal, death.message)
+        step = Step(len(self.steps), self.iteration, op.index, op, "died", error, self._timeline.reads(op), ())
+        self._timeline.recording.add(step)
+        self.letters[op.index] = "D"
+        note = self._timeline.revive()
+        reason = "timeout" if isinstance(death, WorkerTimeout) else "interrupted" if death.by_user else "died"
+        return self.stop(reason, tuple(self.steps[first_step:]) + (step,), "%s: %s%s" % (op, death.message, note))
+
+    # -- going back ---------------------------------------------------------------------------
+
+    def undo(self, count: int) -> Stop:
+        """Take back the last `count` steps."""
+        steps = self.steps
+        target = steps[len(steps) - count]
+        detail = self._timeline.back(count)
+        self.position, self.iteration = target.index, target.iteration
+        skipped = {i: letter for i, letter in self.letters.items() if letter == "S" and i < self.position}
+        self.letters = {s.index: _letter(s) for s in steps if s.iteration == self.iteration and s.index < self.position}
+        self.letters.update(skipped)
+        self.changes.went_back()
+        self._timeline.recording.event("back", to=len(steps))
+        return self.stop("step", (), detail)
+
+    def hits_at(self, count: int) -> Dict[int, str]:
+        """The breakpoints at which a run would have stopped after the first `count` steps, and why."""
+        steps = self.steps
+        hits = self._breakpoints.would_stop(self.net, steps[count - 1].operator, *self._facts(steps[count - 1]))
+        hits.update((number, "") for number in self._breakpoints.stands_at(self.net, steps[count].operator))
+        return hits
+
+
+def _letter(step: Step) -> str:
+    return "?" if any(out.kind in (UNINITIALISED, MISSING, OTHER) for out in step.outputs) else "o"
