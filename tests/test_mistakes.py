@@ -3,6 +3,8 @@
 import gc
 import json
 import os
+import subprocess
+import sys
 import zipfile
 
 import numpy as np
@@ -341,3 +343,45 @@ def test_a_disk_that_is_full_from_the_start(tmp_path):
         writer.write_header(HEADER)
     assert "complete" not in caught.value.hint and "free space" in caught.value.hint
     assert os.listdir(str(tmp_path / "out")) == []
+
+
+# -- streams ----------------------------------------------------------------------------------
+
+
+FULL = "error: cannot use standard input or output: No space left on device\n"
+
+
+@pytest.mark.parametrize(
+    "words, redirection, status, err",
+    [
+        ("show {capture}", ">/dev/full", 7, FULL),
+        ("compare {capture} {capture}", ">/dev/full", 7, FULL),
+        ("show --help", ">/dev/full", 7, FULL),
+        ("show {capture}", "<&- >&-", 0, ""),
+        ("show {capture}", "2>&- >/dev/null", 0, ""),
+        ("show nothing/here.npy", "2>/dev/full", 3, ""),
+    ],
+)
+def test_streams_that_are_full_or_closed(words, redirection, status, err, tmp_path, checkout):
+    text = "%s -m c2step %s %s" % (sys.executable, words.format(capture=capture(tmp_path / "c")), redirection)
+    done = subprocess.run(text, shell=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=checkout)
+    assert (done.returncode, done.stderr.decode()) == (status, err)
+
+
+def test_names_that_the_output_cannot_show_are_escaped(tmp_path, checkout):
+    path = capture(tmp_path / "c", journal=[with_output(name="卷积")])
+    variables = dict(os.environ, PYTHONIOENCODING="ascii", LC_ALL="C")
+    done = subprocess.run([sys.executable, "-m", "c2step", "show", path], env=variables, cwd=checkout,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE)  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, b"") and b"\\u5377\\u79ef" in done.stdout
+
+
+def test_arrays_of_objects_are_not_compared(tmp_path, capsys):
+    np.save(str(tmp_path / "x.npy"), np.ones(2, np.float32))
+    np.save(str(tmp_path / "obj.npy"), np.array([{}, None]), allow_pickle=True)
+    np.savez(str(tmp_path / "obj.npz"), array=np.array([{}, None]))
+    for bad in ("obj.npy", "obj.npz"):
+        for pair in ((bad, "x.npy"), ("x.npy", bad)):
+            assert main(["compare"] + [str(tmp_path / name) for name in pair]) in (2, 7)
+            out, err = capsys.readouterr()
+            assert out == "" and bad in err and "Object arrays cannot be loaded" in err

@@ -1,6 +1,7 @@
 """The command line.  `main` finds the command, and maps every error of the user to an exit status."""
 
 import argparse
+import contextlib
 import importlib
 import os
 import signal
@@ -9,6 +10,7 @@ import threading
 from typing import Any, Dict, List, Optional, Sequence
 
 from ..errors import C2StepError, ExitStatus, UsageError, near
+from .streams import flushed, prepare, silence
 
 __all__ = ["main"]
 
@@ -25,6 +27,8 @@ COMMANDS: Dict[str, str] = {
     "serve": "serve a capture, or a model to step, to a browser on this machine",
     "annotate": "write an ONNX file whose nodes say what was found, for Netron",
     "tensorboard": "write captures as TensorBoard runs",
+    "archive": "keep golden values with inputs, versions and hashes, or check them",
+    "export-torch": "write a PyTorch module as ONNX, inner modules' outputs among its outputs",
     "quant": "compare a quantised run with a float one",
     "channels": "list dead and weak channels over one capture or many",
     "bench": "time every operator of a model",
@@ -45,15 +49,17 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
         for number in (signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, _end)
     try:
-        return int(_dispatch(words))
+        prepare()
+        return flushed(_dispatch, words)
     except C2StepError as error:
-        print("error: %s" % error, file=sys.stderr)
+        with contextlib.suppress(OSError):  # standard error may be what is full
+            print("error: %s" % error, file=sys.stderr)
         return int(error.status)
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return int(ExitStatus.INTERRUPTED)
     except BrokenPipeError:  # `| head` has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        silence()
         return int(ExitStatus.OK)
 
 
