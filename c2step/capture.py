@@ -160,6 +160,16 @@ class CaptureWriter:
         except OSError as error:
             raise disk_error(error, os.path.join(self.path, HEADER), begun=False) from error
 
+    def resume(self) -> None:
+        """Go on with the capture that is there; a last line that was cut short goes away."""
+        path = os.path.join(self.path, JOURNAL)
+        try:
+            with open(path, "rb+") as file:
+                file.truncate(file.read().rfind(b"\n") + 1)
+            self._file = open(path, "ab", buffering=0)  # noqa: SIM115
+        except OSError as error:
+            raise CaptureError("cannot go on with %s: %s" % (path, error.strerror or error)) from error
+
     def write_header(self, header: Dict[str, Any]) -> None:
         """Write or replace capture.json, which says that it is ours."""
         from . import __version__

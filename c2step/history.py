@@ -65,7 +65,7 @@ class Step:
     def to_json(self) -> Dict[str, Any]:
         """As a journal row."""
         op = self.operator
-        row = {
+        row: Dict[str, Any] = {
             "index": self.index,
             "type": op.type,
             "name": op.name,
@@ -78,7 +78,11 @@ class Step:
             "iteration": self.iteration,
             "seconds": self.seconds,
         }
-        return dict(row, touched=[output.to_json() for output in self.touched]) if self.touched else row
+        if self.touched:
+            row["touched"] = [output.to_json() for output in self.touched]
+        if self.shares:
+            row["shares"] = [list(pair) for pair in self.shares]
+        return row
 
 
 class Kept(NamedTuple):
@@ -147,6 +151,11 @@ class History:
         """A value from outside became `version`, after the first `at` steps (all of them unless given)."""
         self.feeds.append((len(self.steps) if at is None else at, name, version))
         self.versions[name] = version
+        self.changes += 1
+
+    def refresh(self) -> None:
+        """Find the live versions again, from the steps and the values put in."""
+        self.versions = self._live()
         self.changes += 1
 
     def drop_feed(self, name: str, version: int) -> None:

@@ -6,7 +6,7 @@ now is dirty until it has run again.
 """
 
 from dataclasses import dataclass
-from typing import Dict, List, Optional, Sequence, Set, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Set, Tuple
 
 from .blob import Blob
 from .errors import UsageError
@@ -16,6 +16,11 @@ from .timeline import Timeline
 from .workspace import Change
 
 __all__ = ["Changes", "Patch"]
+
+
+def _change(words: Sequence[Any]) -> Change:
+    kind, name, value = words
+    return str(kind), str(name), value
 
 
 @dataclass(frozen=True)
@@ -124,6 +129,31 @@ class Changes:
         self._stale = {place for place in self._stale if place < count}
         self._ran_as = {place: changes for place, changes in self._ran_as.items() if place < count}
         self._live = {key: version for key, version in self._live.items() if key[1] <= count}
+
+    # -- a session that is resumed ------------------------------------------------------------
+
+    def state(self) -> Dict[str, Any]:
+        """What `resume` needs beside the patches, as JSON."""
+        return {
+            "edits": [[index, [list(change) for change in found]] for index, found in sorted(self.edits.items())],
+            "live": [[name, at, version] for (name, at), version in self._live.items()],
+            "ran_as": [[place, [list(change) for change in found]] for place, found in self._ran_as.items()],
+            "stale": sorted(self._stale),
+        }
+
+    def resume(self, state: Dict[str, Any], patches: Sequence[Patch]) -> None:
+        """Take over what another session left; its edits must have been made again."""
+        self.patches = list(patches)
+        self._live = {(name, at): version for name, at, version in state["live"]}
+        self._ran_as = {place: tuple(_change(change) for change in found) for place, found in state["ran_as"]}
+        self._stale = set(state["stale"])
+        self._known = (-1, set())
+
+    def laid(self, name: str, version: int) -> None:
+        """A value from outside is a patch's, if the operator that ran last has one for that blob."""
+        steps = self._timeline.steps
+        if steps and any((patch.name, patch.index) == (name, steps[-1].index) for patch in self.patches):
+            self._live[name, len(steps)] = version
 
     # -- edits --------------------------------------------------------------------------------
 

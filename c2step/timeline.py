@@ -166,6 +166,10 @@ class Timeline:
         self._initialise()
         for name, array in self.inputs.items():
             self.workspace.feed(name, array)
+        return self.catch_up()
+
+    def catch_up(self) -> str:
+        """Bring a workspace that was just initialised to where the history is; returns what must be said about it."""
         live = {name for name, version in self.history.versions.items() if version}
         lost = [name for name in live if not self._is_kept(name)]
         if self._uses_objects(self.steps):
@@ -294,7 +298,7 @@ class Timeline:
     def _fed(self, name: str, version: int, kept: Kept, at: Optional[int] = None) -> None:
         self.history.keep(name, version, kept)
         self.history.add_feed(name, version, at)
-        self.recording.event("feed", name=name, version=version, file=os.path.basename(kept.file))
+        self.recording.event("feed", name=name, version=version, file=os.path.basename(kept.file), kind=kept.kind)
 
     def _keep_initial(self, name: str) -> None:
         """Keep a copy of an initial value that is about to be replaced."""
