@@ -10,7 +10,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Union
 import numpy as np
 
 from .blob import Blob
-from .errors import InputError
+from .errors import InputError, UsageError
 from .importer.inputs import Fed, Preprocess, check_dims, check_inputs, random_inputs, read_inputs
 from .model import Declared
 from .recording import Keep
@@ -40,6 +40,7 @@ def open_session(
     timeout: Optional[float] = None,
     keep: Optional[Keep] = None,
     on_output: Callable[[str], None] = lambda text: None,
+    max_memory: Optional[int] = None,
 ) -> Session:
     """Open a model, run its init_net, feed its inputs, and stand before operator 0.
 
@@ -47,9 +48,9 @@ def open_session(
     arrays by name, or words such as "x=photo.npy" and "all.npz".  `runtime` names the interpreter
     ("python:PATH"); `in_process` runs Caffe2 here, without the protection of a worker.  `seed` fills
     inputs that are not given at random, `dims` fixes symbolic dimensions.  `timeout` is in seconds for
-    one operator.  Raises C2StepError.
+    one operator, `max_memory` in bytes what the worker may hold.  Raises C2StepError.
     """
-    workspace = _workspace(runtime, in_process, timeout, on_output)
+    workspace = _workspace(runtime, in_process, timeout, on_output, max_memory)
     try:
         spec = _spec(model, init_net, predict_net, importing, dims or {}, partial)
         spec.update(unpack_folder(workspace, model))
@@ -66,13 +67,19 @@ def open_session(
 
 
 def _workspace(
-    runtime: Optional[str], in_process: bool, timeout: Optional[float], on_output: Callable[[str], None]
+    runtime: Optional[str],
+    in_process: bool,
+    timeout: Optional[float],
+    on_output: Callable[[str], None],
+    max_memory: Optional[int],
 ) -> Workspace:
     if in_process:
+        if max_memory is not None:
+            raise UsageError("max_memory limits a worker, and there is none in this process", "leave out in_process")
         from .workspace.local import LocalWorkspace
 
         return LocalWorkspace()
-    return ProcessWorkspace(find_runtime(runtime), on_output, timeout)
+    return ProcessWorkspace(find_runtime(runtime), on_output, timeout, max_memory)
 
 
 def _spec(

@@ -5,7 +5,7 @@ import os
 import re
 import shutil
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
@@ -114,6 +114,15 @@ class Recording:
         path = os.path.join(self.directory, file_name(tick, "fed%d" % self._fed, blob.name, blob.kind))
         write_blob(path, blob)
         return Kept(path, blob.kind, blob.summary())
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of blobs that steps have written here."""
+        return self._bytes
+
+    def keep_up_to(self, limit: Optional[int], on_full: str = "stop") -> None:
+        """Keep at most so many bytes of blobs from now on; `on_full` as in `Keep`."""
+        self.keep = replace(self.keep, max_bytes=limit, on_full=on_full)
 
     def write_header(self) -> None:
         """Write capture.json again."""

@@ -79,6 +79,37 @@ class Session(Runner):
         said = describe_run(self.model, self.inputs, self._importing, self.versions_of_runtime)
         return dict(said, **self._header)
 
+    @property
+    def kept_bytes(self) -> int:
+        """The bytes of blobs that the capture holds."""
+        return self._timeline.recording.nbytes
+
+    @property
+    def max_bytes(self) -> Optional[int]:
+        """How many bytes of blobs the capture may hold; None for no limit."""
+        return self._timeline.recording.keep.max_bytes
+
+    def keep_up_to(self, limit: Optional[int], on_full: str = "stop") -> None:
+        """Change how many bytes of blobs the capture may hold; at the limit "stop", or "skip" values and go on."""
+        self._timeline.recording.keep_up_to(limit, on_full)
+
+    def memory(self) -> int:
+        """The bytes of memory that the worker holds; 0 where there is none."""
+        held = getattr(self.workspace, "memory", None)
+        return int(self._timeline.protected(held)) if held else 0
+
+    @property
+    def max_memory(self) -> Optional[int]:
+        """How many bytes the worker may hold; None for no limit."""
+        return getattr(self.workspace, "max_memory", None)
+
+    def limit_memory(self, limit: Optional[int]) -> None:
+        """Change how many bytes the worker may hold."""
+        change = getattr(self.workspace, "limit_memory", None)
+        if change is None:
+            raise UsageError("there is no worker whose memory could be limited")
+        self._timeline.protected(lambda: change(limit))
+
     def finish(self, stop: Stop) -> None:
         """Write into capture.json how the run ended."""
         self._header["ended"] = {"reason": stop.reason, "position": stop.position, "detail": stop.detail}

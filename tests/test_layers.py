@@ -19,10 +19,10 @@ PACKAGE = os.path.join(CHECKOUT, "c2step")
 # Each part may import from itself and from the parts before it.
 LAYERS = (
     "errors",
+    "sizes",
     "html",
     "net",
     "blob",
-    "conditions",
     "hooks",
     "model",
     "capture",
@@ -41,6 +41,7 @@ LAYERS = (
     "stepper",
     "nested",
     "launch",
+    "budget",
     "references",
     "compare",
     "repro",

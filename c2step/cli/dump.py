@@ -11,8 +11,9 @@ import re
 import shutil
 import sys
 import time
-from typing import Any, Dict, List, Tuple
+from typing import List, Tuple
 
+from ..budget import estimate
 from ..errors import C2StepError, ExitStatus, UsageError, near
 from ..history import Step
 from ..stepper import Keep, Session, Stop
@@ -28,8 +29,6 @@ _STATUS = {
     "interrupted": ExitStatus.INTERRUPTED,
     "full": ExitStatus.CAPTURE,
 }
-# caffe2.proto TensorProto.DataType -> bytes of one element
-_SIZES = {1: 4, 2: 4, 3: 1, 5: 1, 6: 1, 7: 1, 8: 2, 9: 2, 10: 8, 12: 2, 13: 8}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -96,37 +95,16 @@ def _say_size(session: Session, directory: str, keep: Keep) -> None:
     """Say before the run how much it will write, as far as shapes can be inferred."""
     if keep.level != "full":
         return
-    known, count, total = _sizes(session, keep)
+    outputs, known, total = estimate(session, keep.types, keep.match)
     if not known:
         return
     free = shutil.disk_usage(directory).free
     say(
         "about %s to write (%d of %d blobs have inferred shapes); %s free"
-        % (bytes_text(total), known, count, bytes_text(free))
+        % (bytes_text(total), known, outputs, bytes_text(free))
     )
     if total > free:
         say("warning: that is more than is free; the run will stop cleanly when the disk is full")
-
-
-def _sizes(session: Session, keep: Keep) -> Tuple[int, int, int]:
-    try:
-        inferred: Dict[str, Any] = session.workspace.infer_shapes()
-    except (C2StepError, RuntimeError):
-        return 0, 0, 0
-    known = count = total = 0
-    for op in session.model.predict_net.operators:
-        for name in op.outputs:
-            if (keep.types and op.type not in keep.types) or (keep.match and not re.search(keep.match, name)):
-                continue
-            count += 1
-            shape, dtype = inferred.get(name, ([], 0))
-            if dtype in _SIZES:
-                known += 1
-                elements = 1
-                for dim in shape:
-                    elements *= max(dim, 0)
-                total += elements * _SIZES[dtype] + 128
-    return known, count, total
 
 
 class _Progress:

@@ -4,16 +4,18 @@ import argparse
 import sys
 from typing import Any, Dict, List, Optional
 
+from ..budget import memory_lines
 from ..errors import UsageError
 from ..importer.inputs import Preprocess, parse_dims
 from ..launch import input_words, open_session
+from ..sizes import parse_size
+from ..sizes import size_text as bytes_text
 from ..stepper import Keep, Session
 
-__all__ = ["add_model", "add_session", "opened", "parse_bytes", "say", "warn_unfed"]
+__all__ = ["add_model", "add_session", "bytes_text", "opened", "parse_bytes", "say", "warn_unfed"]
 
 _SHOWN_FINDINGS = 5
 _FOREVER = 1e9  # seconds; the operating system's timers go little further
-_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
 
 def add_model(parser: argparse.ArgumentParser) -> None:
@@ -40,6 +42,12 @@ def add_model(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--dim", action="append", default=[], metavar="NAME=N", help="fix a symbolic dimension")
     group.add_argument(
         "--runtime", metavar="python:PATH", help="the interpreter with Caffe2 (default: this one, else the pinned one)"
+    )
+    group.add_argument(
+        "--max-memory",
+        type=parse_bytes,
+        metavar="N",
+        help="let the worker hold at most so much memory (2G); an operator that needs more fails",
     )
     group.add_argument("--timeout", type=parse_seconds, metavar="SECONDS", help="stop an operator that takes longer")
 
@@ -84,10 +92,14 @@ def opened(options: argparse.Namespace, keep: Optional[Keep] = None) -> Session:
         timeout=options.timeout,
         keep=keep,
         on_output=show_output,
+        max_memory=getattr(options, "max_memory", None),
     )
     for note in list(session.model.notes) + session.notes:
         say("note: %s" % note)
     left = [f for f in session.model.findings if options.importing == "faithful" or not f["repair"]]
+    if getattr(options, "max_memory", None):
+        for line in memory_lines(session, options.max_memory):
+            say(line)
     _say_findings([finding for finding in left if finding["effect"] != "note"])
     return session
 
@@ -126,15 +138,10 @@ def say(text: str) -> None:
 
 def parse_bytes(text: str) -> int:
     """A number of bytes: 1000, 64k, 200M, 2G."""
-    unit = text[-1:].lower()
-    number = text[:-1] if unit in "kmgt" and unit else text
     try:
-        found = int(float(number) * _UNITS[unit if unit in "kmgt" else ""])
-    except (ValueError, KeyError, OverflowError):
-        found = -1
-    if found < 0:
-        raise argparse.ArgumentTypeError("%s is no size; 1000, 64k, 200M or 2G is wanted" % text)
-    return found
+        return parse_size(text)
+    except UsageError as error:
+        raise argparse.ArgumentTypeError("%s; %s" % (error.message, error.hint)) from None
 
 
 def parse_seconds(text: str) -> float:
@@ -146,12 +153,3 @@ def parse_seconds(text: str) -> float:
     if not 0 < found < _FOREVER:
         raise argparse.ArgumentTypeError("%s is no length of time; seconds above 0 are wanted, such as 30" % text)
     return found
-
-
-def bytes_text(count: float) -> str:
-    """A number of bytes for people."""
-    for unit in ("B", "kB", "MB", "GB"):
-        if count < 1000 or unit == "GB":
-            return "%.3g %s" % (count, unit)
-        count /= 1000
-    raise UsageError("unreachable")

@@ -41,7 +41,7 @@ package = importlib.util.module_from_spec(spec)
 sys.modules["c2step"] = package
 spec.loader.exec_module(package)
 from c2step.workspace.worker import main
-main({status!r})
+main({status!r}, {memory!r})
 """
 
 
@@ -49,14 +49,19 @@ class ProcessWorkspace(Workspace):
     """Caffe2 in a worker process; see `Workspace` for the verbs.
 
     `on_output` gets what Caffe2 or user code prints; `timeout` is in seconds for one operator (or
-    any other request), None for no limit.
+    any other request), `max_memory` in bytes for all that the worker holds; None for no limit.
     """
 
     def __init__(
-        self, runtime: Runtime, on_output: Callable[[str], None] = lambda text: None, timeout: Optional[float] = None
+        self,
+        runtime: Runtime,
+        on_output: Callable[[str], None] = lambda text: None,
+        timeout: Optional[float] = None,
+        max_memory: Optional[int] = None,
     ) -> None:
         self.runtime = runtime
         self.timeout = timeout
+        self.max_memory = max_memory
         self._on_output = on_output
         folder = _fast_folder()
         _sweep(folder or tempfile.gettempdir())
@@ -80,7 +85,10 @@ class ProcessWorkspace(Workspace):
 
     def _start(self) -> "subprocess.Popen[bytes]":
         boot = _BOOT.format(
-            init=os.path.join(_PACKAGE, "__init__.py"), package=_PACKAGE, status=os.path.join(self.scratch, "status")
+            init=os.path.join(_PACKAGE, "__init__.py"),
+            package=_PACKAGE,
+            status=os.path.join(self.scratch, "status"),
+            memory=self.max_memory,
         )
         self._killed, self._pending, self._printed, self._answered = "", b"", b"", False
         # numpy's own threads would wait for Caffe2's; Caffe2 does not use this library
@@ -216,6 +224,15 @@ class ProcessWorkspace(Workspace):
             raise _no_start(self.runtime, name, self._printed.decode("utf-8", "replace"))
         words = "%s ended its process with %s" % (_named(doing), name)
         return WorkerDied(words, "", name, index, idle=doing.phase == IDLE)
+
+    def memory(self) -> int:
+        """The bytes that the worker holds."""
+        return int(self.request("memory"))
+
+    def limit_memory(self, limit: Optional[int]) -> None:
+        """Let the worker, and those after it, hold at most so many bytes; None for no limit."""
+        self.request("limit", memory=limit)
+        self.max_memory = limit
 
     def doing(self) -> Doing:
         """What the worker is at; for progress."""

@@ -12,18 +12,19 @@ import os
 import signal
 import sys
 import traceback
-from typing import Any, Callable, Dict
+from typing import Any, Callable, Dict, Optional
 
 from ..blob import Blob
 from ..capture import write_blob
 from ..errors import C2StepError, ConversionError
+from .memory import limit_memory, memory_held
 from .status import IDLE, Status
 
 __all__ = ["main"]
 
 
-def main(status_path: str) -> None:
-    """Serve requests until the front closes the pipe."""
+def main(status_path: str, max_memory: Optional[int] = None) -> None:
+    """Serve requests until the front closes the pipe, holding at most so many bytes of memory."""
     requests = os.fdopen(os.dup(0), "r", encoding="utf-8")
     replies = os.fdopen(os.dup(1), "w", encoding="utf-8")
     with open(os.devnull) as nothing:
@@ -31,7 +32,7 @@ def main(status_path: str) -> None:
     os.dup2(2, 1)
     _die_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the front decides what Ctrl-C stops
-    server = _Server(Status(status_path), replies)
+    server = _Server(Status(status_path), replies, max_memory)
     for line in requests:
         server.answer(json.loads(line))
     os._exit(0)  # Caffe2's own teardown may die, and nothing is left to lose
@@ -43,8 +44,9 @@ def _die_with_parent() -> None:
 
 
 class _Server:
-    def __init__(self, status: Status, replies: Any) -> None:
+    def __init__(self, status: Status, replies: Any, max_memory: Optional[int]) -> None:
         self._status = status
+        self._max_memory = max_memory
         self._replies = replies
         self._workspace: Any = None
         self._flush = getattr(ctypes.CDLL(None), "fflush", None)
@@ -95,8 +97,17 @@ class _Server:
             from .local import LocalWorkspace, quiet
 
             quiet()
+            limit_memory(self._max_memory)  # Caffe2 itself is loaded by now
             self._workspace = LocalWorkspace(self._status)
         return self._workspace
+
+    def do_memory(self) -> int:
+        self._caffe2()
+        return memory_held()
+
+    def do_limit(self, memory: Optional[int]) -> None:
+        self._caffe2()
+        limit_memory(memory)
 
     def do_versions(self) -> Any:
         return self._caffe2().versions()
