@@ -379,8 +379,9 @@ def test_names_that_the_output_cannot_show_are_escaped(tmp_path, checkout):
 def test_arrays_of_objects_are_not_compared(tmp_path, capsys):
     np.save(str(tmp_path / "x.npy"), np.ones(2, np.float32))
     np.save(str(tmp_path / "obj.npy"), np.array([{}, None]), allow_pickle=True)
-    np.savez(str(tmp_path / "obj.npz"), array=np.array([{}, None]))
-    for bad in ("obj.npy", "obj.npz"):
+    np.savez(str(tmp_path / "obj.npz"), x=np.array([{}, None]))
+    np.savez(str(tmp_path / "other.npz"), other=np.array([{}, None]))
+    for bad in ("obj.npy", "obj.npz", "other.npz"):
         for pair in ((bad, "x.npy"), ("x.npy", bad)):
             assert main(["compare"] + [str(tmp_path / name) for name in pair]) in (2, 7)
             out, err = capsys.readouterr()

@@ -126,6 +126,7 @@ def _arrays(actual: Reference, reference: Reference, rules: Tolerances) -> "tupl
     for one, other in ((actual, reference), (reference, actual)):
         for name in other.names():
             if name not in one:
+                other.blob(name)  # an array that cannot be read is refused, not merely missing
                 tally.miss("%s has no %s" % (one.source, name))
                 rows.append({"blob": name, "verdict": "missing"})
     return rows, tally
