@@ -298,7 +298,7 @@ class Timeline:
     def _fed(self, name: str, version: int, kept: Kept, at: Optional[int] = None) -> None:
         self.history.keep(name, version, kept)
         self.history.add_feed(name, version, at)
-        self.recording.event("feed", name=name, version=version, file=os.path.basename(kept.file), kind=kept.kind)
+        self.recording.event("feed", name=name, version=version, file=os.path.basename(kept.file), holds=kept.kind)
 
     def _keep_initial(self, name: str) -> None:
         """Keep a copy of an initial value that is about to be replaced."""
