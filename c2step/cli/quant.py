@@ -24,7 +24,7 @@ from ..render import number, quote, table
 from ..workspace.runtime import find_runtime
 from .options import say, show_output
 
-__all__ = ["add_arguments", "run"]
+__all__ = ["add_arguments", "read_inputs", "run"]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -43,7 +43,7 @@ def run(options: argparse.Namespace) -> int:
     """Compare and print, the worst SNR named last."""
     folder = tempfile.mkdtemp(prefix="c2step-quant-")
     try:
-        inputs = _inputs(input_words(options.input))
+        inputs = read_inputs(input_words(options.input))
         sides = [_side(path, inputs, os.path.join(folder, str(i)), options.runtime)
                  for i, path in enumerate((options.real, options.quantised))]  # fmt: skip
         found = quant(sides[0], sides[1], _names(options.names))
@@ -55,7 +55,8 @@ def run(options: argparse.Namespace) -> int:
     return ExitStatus.OK
 
 
-def _inputs(words: List[str]) -> Dict[str, np.ndarray]:
+def read_inputs(words: List[str]) -> Dict[str, np.ndarray]:
+    """Arrays by name, from NAME=FILE.npy and FILE.npz."""
     found: Dict[str, np.ndarray] = {}
     for word in words:
         name, _, path = word.rpartition("=")

@@ -6,6 +6,7 @@ from typing import Mapping, NamedTuple, Optional, Union
 import numpy as np
 
 from ..errors import UsageError
+from .archive import archive_of, open_archive
 from .engine import Shown
 from .making import Progress, make_onnxruntime, make_torch
 from .reference import Reference, is_capture, open_capture, open_folder, open_npz
@@ -55,6 +56,9 @@ def load(
 
 
 def _opened(path: str, name_map: Optional[str]) -> Reference:
+    archive, case = archive_of(path)
+    if archive:
+        return open_archive(archive).reference(case)
     if os.path.isdir(path):
         return open_capture(path) if is_capture(path) else open_folder(path, name_map)
     if os.path.isfile(path) and path.endswith(".npz"):

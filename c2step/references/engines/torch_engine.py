@@ -21,7 +21,7 @@ from c2step.errors import ReferenceFailed
 
 from .serve import Event, serve
 
-__all__ = ["main"]
+__all__ = ["ROOT", "TorchEngine", "flatten", "forward", "main", "settle", "tensor"]
 
 ROOT = "<root>"
 _SEED = 0
@@ -29,11 +29,13 @@ _SEED = 0
 
 def main() -> None:
     """Serve requests on the pipe."""
-    engine = _Engine()
+    engine = TorchEngine()
     serve({"open": engine.open, "run": engine.run})
 
 
-class _Engine:
+class TorchEngine:
+    """A module made by the user's factory, and the names of what it takes."""
+
     def __init__(self) -> None:
         self.module: Any = None
         self.names: List[str] = []
@@ -43,7 +45,7 @@ class _Engine:
         """Make the module and put it into eval mode."""
         path = request["path"]
         send({"doing": "%s of %s" % (request["factory"], path)})
-        _settle()
+        settle()
         self.notes += _deterministic()
         made = _called(path, request["factory"], _factory(path, request["factory"]))
         self.module, options = made if isinstance(made, tuple) else (made, {})
@@ -69,12 +71,12 @@ class _Engine:
         missing = [name for name in self.names if name not in request["files"]]
         if missing:
             raise ReferenceFailed("no value for input %s of the module" % missing[0], "give it with --input")
-        arguments = [_tensor(name, request["files"][name]) for name in self.names]
+        arguments = [tensor(name, request["files"][name]) for name in self.names]
         recorder = _Recorder(request["out"], send)
         handles, notes = recorder.attach(self.module)
-        _settle()
+        settle()
         with torch.no_grad():
-            _forward(self.module, self.names, arguments)
+            forward(self.module, self.names, arguments)
         for handle in handles:
             handle.remove()
         unused = [name for name in request["files"] if name not in self.names]
@@ -114,7 +116,7 @@ class _Recorder:
         self.calls[path] = self.calls.get(path, 0) + 1
         name = path if self.calls[path] == 1 else "%s#%d" % (path, self.calls[path])
         self.tick += 1
-        flat = list(_flatten(name, outputs))
+        flat = list(flatten(name, outputs))
         stored = [self._store(slot, key, value) for slot, (key, value) in enumerate(flat)]
         notes = [note for _, note in stored if note]
         self.send(
@@ -162,13 +164,14 @@ class _Recorder:
         }, note
 
 
-def _flatten(name: str, value: Any) -> Iterator[Tuple[str, Any]]:
+def flatten(name: str, value: Any) -> Iterator[Tuple[str, Any]]:
+    """The tensors of an output with their names: `.0` and `.key` for those inside of tuples and dicts."""
     if isinstance(value, Mapping):
         for key, part in value.items():
-            yield from _flatten("%s.%s" % (name, key), part)
+            yield from flatten("%s.%s" % (name, key), part)
     elif isinstance(value, (tuple, list)):
         for number, part in enumerate(value):
-            yield from _flatten("%s.%d" % (name, number), part)
+            yield from flatten("%s.%d" % (name, number), part)
     elif value is not None:
         yield name, value
 
@@ -190,7 +193,7 @@ def _to_numpy(value: Any) -> Tuple[np.ndarray, str]:
     return value.contiguous().numpy(), note
 
 
-def _settle() -> None:
+def settle() -> None:
     """The same random numbers on every run."""
     torch.manual_seed(_SEED)
     np.random.seed(_SEED)
@@ -239,14 +242,16 @@ def _line(path: str) -> str:
     return "%s:%s: %s" % (os.path.basename(own[-1].filename), own[-1].lineno, own[-1].line)
 
 
-def _tensor(name: str, path: str) -> Any:
+def tensor(name: str, path: str) -> Any:
+    """An input from its file."""
     try:
         return torch.from_numpy(np.load(path, allow_pickle=False))
     except (TypeError, ValueError) as error:
         raise ReferenceFailed("input %s cannot be a tensor: %s" % (name, str(error).splitlines()[0])) from error
 
 
-def _forward(module: Any, names: Sequence[str], arguments: Sequence[Any]) -> None:
+def forward(module: Any, names: Sequence[str], arguments: Sequence[Any]) -> None:
+    """Run the module; its exception is the user's to mend."""
     try:
         module(*arguments)
     except Exception as error:

@@ -67,6 +67,7 @@
       el("button", { type: "button", on: { click: function () { ask("api/interrupt", { verb: "interrupt" }); } } }, "Stop"),
       s.breakpoints.map ? el("span", { "class": "legend" }, s.breakpoints.map(function (b) { return el("button", { type: "button", title: b.text + "; click to delete", on: { click: function () { act({ verb: "delete", number: b.number }); } } }, "● " + b.where + " ×"); })) : null]), said]);
     if (old) old.replaceWith(made); else document.getElementById("top").after(made);
+    document.documentElement.style.setProperty("--bar", made.offsetHeight + "px");
   }
 
   function actions(op) {
