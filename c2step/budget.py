@@ -25,7 +25,7 @@ class Estimate(NamedTuple):
 def estimate(session: Session, types: Sequence[str] = (), match: str = "") -> Estimate:
     """The outputs of one run, all or those of some operator types and blob names."""
     try:
-        inferred: Dict[str, Any] = session.workspace.infer_shapes()
+        inferred: Dict[str, Any] = session.protected(session.workspace.infer_shapes)
     except (C2StepError, RuntimeError):
         return Estimate(0, 0, 0)
     sizes: List[int] = []

@@ -301,7 +301,7 @@ class LocalWorkspace(Workspace):
         """Shapes and dtypes that Caffe2 infers for predict_net from the blobs in the workspace."""
         with self._current():
             self._status.enter(RUN, -1, "shape inference")
-            shapes, types = workspace.InferShapesAndTypes([self._model().predict_net])
+            shapes, types = workspace.InferShapesAndTypes([self._model().predict_net], nets_proto=True)
         return {name: [list(map(int, shape)), int(types.get(name, 0))] for name, shape in shapes.items()}
 
     # -- changing -----------------------------------------------------------------------------
