@@ -151,8 +151,10 @@ class Runner:
             raise CaptureError(*self._disk)
         if result == "failed":
             return self._failed(steps)
-        if result in ("stopped", "full"):
-            return self.stop("interrupted" if result == "stopped" else "full", steps)
+        if result == "full":
+            return self.stop("full", steps, self._timeline.undo_attempt(self.net.operators[self.position]))
+        if result == "stopped":
+            return self.stop("interrupted", steps)
         if self._hits:
             detail = "; ".join(words for words in self._hits.values() if words)
             return replace(self.stop("breakpoint", steps, detail), hits=tuple(self._hits))
@@ -161,6 +163,8 @@ class Runner:
     def _on_event(self, event: StepEvent) -> None:
         """Take in one operator's result: journal first, so that it is there whatever happens next."""
         step = self._timeline.take(event, self.iteration)
+        if step.status == "full":
+            return
         self._timeline.recording.add(step)
         if "wrapped" in event:
             self._wraps.journal(step, event["wrapped"])
@@ -185,7 +189,7 @@ class Runner:
         failure = self._failure
         assert failure
         self.letters[failure.index] = "F"
-        self._timeline.put_back(set(failure.operator.outputs))
+        self._timeline.undo_attempt(failure.operator)
         return self.stop("failed", steps + (failure,), self._timeline.why_failed(failure))
 
     def _died(self, death: WorkerDied, first_step: int) -> Stop:

@@ -250,10 +250,24 @@ class Timeline:
             return self._rewind(undone, changed)
         return self.revive()
 
+    def undo_attempt(self, op: Operator) -> str:
+        """Let the blobs be as they were before an operator that was run and does not count."""
+        names = set(op.outputs)
+        names |= {name for pair in self.history.shared() if names & set(pair) for name in pair}
+        lost = [name for name in names if self.history.exists(name) and not self._is_kept(name)]
+        if lost or self._reads_objects([op]):
+            return self.revive()
+        detail = self._reseed({op} if is_random(op) else set())
+        self.put_back(names)
+        return detail
+
     def _uses_objects(self, steps: Sequence[Step]) -> bool:
         """Whether any step read a counter, a queue or a database: its state cannot be put back, only made again."""
+        return self._reads_objects([step.operator for step in steps])
+
+    def _reads_objects(self, operators: Sequence[Operator]) -> bool:
         objects = self.history.objects | {out.name for s in self.steps for out in s.outputs if out.kind == OTHER}
-        return bool(objects) and any(objects & set(step.operator.inputs) for step in steps)
+        return bool(objects) and any(objects & set(op.inputs) for op in operators)
 
     def _rewind(self, undone: Sequence[Step], changed: Set[str]) -> str:
         detail = self._reseed({step.operator for step in undone if is_random(step.operator)})

@@ -18,7 +18,10 @@ Change = Tuple[str, str, Any]
 """
 
 StepEvent = Dict[str, Any]
-"""What running one operator gave: index, status, error, seconds, outputs (kind, summary, file)."""
+"""What running one operator gave: index, status, error, seconds, outputs (kind, summary, file).
+
+The status is ok, failed, or full where it ran and the limit on bytes leaves no room for what it wrote.
+"""
 
 
 class Workspace:

@@ -195,11 +195,9 @@ class LocalWorkspace(Workspace):
                 if self._status.stop_asked():
                     return self._done("stopped")
                 event = self._step(index, tick, recorder, judging)
-                if event is None:
-                    return self._done("full")
                 on_step(event)
                 if event["status"] != "ok":
-                    return self._done("failed")
+                    return self._done("full" if event["status"] == "full" else "failed")
                 if judging.hit(index, self._model().predict_net.op[index], event):
                     return self._done("hit")
                 tick += 1
@@ -210,7 +208,7 @@ class LocalWorkspace(Workspace):
         self._status.enter(IDLE)
         return reason
 
-    def _step(self, index: int, tick: int, recorder: Recorder, judging: Judging) -> Optional[StepEvent]:
+    def _step(self, index: int, tick: int, recorder: Recorder, judging: Judging) -> StepEvent:
         op = self._model().predict_net.op[index]
         event: StepEvent = {"index": index, "status": "ok", "error": None, "outputs": []}
         wrapped = recorder.wraps(op)
@@ -233,7 +231,7 @@ class LocalWorkspace(Workspace):
             self._status.enter(FETCH, index)
             self._outputs(op, tick, recorder, event)
         self._status.finished()
-        return None if event.get("full") else event
+        return event
 
     def _outputs(self, op: Any, tick: int, recorder: Recorder, event: StepEvent) -> None:
         blobs = [reader.read(name, view=True) for name in op.output]
@@ -250,7 +248,7 @@ class LocalWorkspace(Workspace):
             rows = recorder.shared(tick, list(others))
             event.update(shares=pairs, touched=[dict(row, new=others[row["name"]]) for row in rows])
         if event["outputs"] is None:
-            event["full"] = True
+            event["status"] = "full"
         elif "wrapped" in event:
             event["wrapped"]["outputs"] = recorder.save_all(event["wrapped"]["directories"], tick, "out", op.output)
 
