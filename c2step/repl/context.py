@@ -55,9 +55,9 @@ class Context:
 
     def load(self, against: Optional["Against"]) -> None:
         """Compare with these golden values from now on, or with none."""
-        self.against = against
-        if against is None:
+        if against is None and self.against is not None:
             self.session.compared = None
+        self.against = against
 
     def loaded(self) -> "Against":
         """The golden values that are loaded; UsageError where there are none."""
@@ -94,6 +94,16 @@ class Context:
         """Print an error, into the log too."""
         self.environment.complain(text)
         self.note("error: " + text)
+
+    def ask(self, question: str) -> str:
+        """What a person at a terminal answers, in small letters; nothing where nobody is there."""
+        if not self.environment.is_tty:
+            return ""
+        self.environment.stdout.write(question)
+        self.environment.stdout.flush()
+        answer = self.environment.stdin.readline().strip().lower()
+        self.note(question + answer)
+        return answer
 
     def note(self, text: str) -> None:
         """Write into the log alone, such as what was typed."""

@@ -13,28 +13,35 @@ from .interpreter import Interpreter
 from .registry import Result
 
 if TYPE_CHECKING:
+    from ..compare.against import Against
     from ..stepper import Session
 
 __all__ = ["interact", "make_interpreter", "run_commands", "run_file"]
 
 
-def make_interpreter(session: "Session", environment: Environment) -> Interpreter:
-    """An interpreter of every command over a session."""
-    return Interpreter(Context(session, environment), all_commands())
+def make_interpreter(session: "Session", environment: Environment, against: Optional["Against"] = None) -> Interpreter:
+    """An interpreter of every command over a session, with golden values if there are."""
+    interpreter = Interpreter(Context(session, environment), all_commands())
+    interpreter.context.load(against)
+    return interpreter
 
 
-def run_commands(session: "Session", text: str, environment: Environment, origin: str = "-c") -> ExitStatus:
+def run_commands(
+    session: "Session", text: str, environment: Environment, origin: str = "-c", against: Optional["Against"] = None
+) -> ExitStatus:
     """Run command lines without a terminal, each echoed before what it says.
 
     Ends at the first user error with its exit status, and at `quit`.  Otherwise the status is that of
     the last command that ran operators: OPERATOR when one failed, DIED when its process ended, OK when
     a later command recovered; and DIFFERS when all ran but a `compare` differed.
     """
-    return _run_lines(session, text.splitlines(), environment, origin)
+    return _run_lines(session, text.splitlines(), environment, origin, against)
 
 
-def _run_lines(session: "Session", lines: Iterable[str], environment: Environment, origin: str) -> ExitStatus:
-    interpreter = make_interpreter(session, environment)
+def _run_lines(
+    session: "Session", lines: Iterable[str], environment: Environment, origin: str, against: Optional["Against"]
+) -> ExitStatus:
+    interpreter = make_interpreter(session, environment, against)
     try:
         interpreter.aliases.read(environment.config_dir)
         for result in interpreter.script(lines, origin):
@@ -52,28 +59,35 @@ def _run_lines(session: "Session", lines: Iterable[str], environment: Environmen
     return interpreter.status
 
 
-def run_file(session: "Session", path: str, environment: Environment) -> ExitStatus:
+def run_file(
+    session: "Session", path: str, environment: Environment, against: Optional["Against"] = None
+) -> ExitStatus:
     """Run a command file as `run_commands` does; `-` reads standard input, a line as it comes."""
     if path == "-":
-        return _run_lines(session, environment.stdin, environment, "standard input")
+        return _run_lines(session, environment.stdin, environment, "standard input", against)
     try:
         with open(path, encoding="utf-8") as file:
             text = file.read()
     except (OSError, UnicodeDecodeError) as error:
         environment.complain("cannot read %s: %s" % (path, getattr(error, "strerror", None) or error))
         return ExitStatus.USAGE
-    return run_commands(session, text, environment, path)
+    return run_commands(session, text, environment, path, against)
 
 
-def interact(session: "Session", environment: Environment, read: Optional[Callable[[], str]] = None) -> ExitStatus:
+def interact(
+    session: "Session",
+    environment: Environment,
+    read: Optional[Callable[[], str]] = None,
+    against: Optional["Against"] = None,
+) -> ExitStatus:
     """Prompt for commands until `quit` or Ctrl-D; a command file on standard input runs as such.
 
     An error is shown and the prompt comes back: at the prompt no mistake ends a session.  `read` is for
     tests and other front ends; it returns a line, or raises EOFError.
     """
     if read is None and not environment.is_tty:
-        return run_file(session, "-", environment)
-    interpreter = make_interpreter(session, environment)
+        return run_file(session, "-", environment, against)
+    interpreter = make_interpreter(session, environment, against)
     try:
         interpreter.aliases.read(environment.config_dir)
     except C2StepError as error:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Dict, FrozenSet, List, Optional, Tuple
 from ..compare.verdict import Tally, Verdict
 from ..errors import ExitStatus
 from ..render import blob_label, quote, table
+from .budgets import budget_lines
 from .commands.displaying import display_lines
 from .context import Context
 
@@ -20,7 +21,7 @@ SHOWN = 12  # comparisons, from the last; those that fail come first
 def at_stop(context: Context, stop: "Stop") -> Tuple[List[str], Optional[ExitStatus]]:
     """Lines to say at a stop, and the exit status that the comparisons stand for."""
     compared, status = _compared(context, stop)
-    return _shared(stop) + compared + display_lines(context), status
+    return _shared(stop) + budget_lines(context, stop) + compared + display_lines(context), status
 
 
 def _shared(stop: "Stop") -> List[str]:

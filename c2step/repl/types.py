@@ -11,6 +11,7 @@ from typing import Any, Iterable, Iterator, NamedTuple, Optional, Tuple
 
 from ..errors import UsageError, near
 from ..render import blob_label, quote
+from ..sizes import parse_size
 from .context import Context
 from .lexer import Token
 from .slices import Index, parse_index, split_reference
@@ -34,6 +35,7 @@ __all__ = [
     "PythonCode",
     "ReferenceSpec",
     "Rest",
+    "Size",
     "Where",
     "known_blob",
 ]
@@ -235,6 +237,17 @@ class Number(float, ArgumentType):
         if not value >= 0:
             raise UsageError("%s is not a number of 0 or more" % quote(token.text))
         return value
+
+
+class Size(int, ArgumentType):
+    """A number of bytes."""
+
+    label = "SIZE"
+    about = "a number of bytes: 64k, 200M, 2G"
+
+    @classmethod
+    def parse(cls, token: Token, context: Context) -> Any:
+        return cls(parse_size(token.text))
 
 
 class FilePath(_Text):

@@ -88,6 +88,7 @@ def all_commands() -> CommandTable:
             scripting.source,
             scripting.python,
             prompting.log,
+            prompting.budget,
             prompting.alias,
             helping.notes,
             helping.help,

@@ -3,9 +3,18 @@
 from typing import Optional
 
 from ...render import quote, table
+from ..budgets import budget_text
 from ..context import Context
 from ..registry import command
-from ..types import FilePath, Rest
+from ..types import Choice, FilePath, Rest, Size
+
+
+class Resource(Choice):
+    """What has a limit."""
+
+    label = "disk|memory"
+    choices = ("disk", "memory")
+    about = "disk: the blobs that are kept; memory: the worker's"
 
 
 @command()
@@ -19,6 +28,20 @@ def log(context: Context, file: Optional[FilePath] = None) -> str:
     elif file is not None:
         context.log_to(file)
     return "logging to %s" % quote(context.log_path) if context.log_path else "nothing is logged"
+
+
+@command()
+def budget(context: Context, what: Optional[Resource] = None, size: Optional[Size] = None) -> str:
+    """Show or change how much disk the kept blobs and how much memory the worker may take.
+
+    budget               what is held of what is allowed
+    budget disk 2G       keep up to so many bytes of blobs
+    budget memory 4G     what the worker may hold
+    """
+    if size is not None:
+        change = context.session.keep_up_to if what == "disk" else context.session.limit_memory
+        change(size)
+    return "\n".join(budget_text(context))
 
 
 @command()
