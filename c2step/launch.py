@@ -50,7 +50,7 @@ def open_session(
     inputs that are not given at random, `dims` fixes symbolic dimensions.  `timeout` is in seconds for
     one operator, `max_memory` in bytes what the worker may hold.  Raises C2StepError.
     """
-    workspace = _workspace(runtime, in_process, timeout, on_output, max_memory)
+    workspace = _workspace(runtime, in_process, timeout, on_output, max_memory, keep.directory if keep else None)
     try:
         spec = _spec(model, init_net, predict_net, importing, dims or {}, partial)
         spec.update(unpack_folder(workspace, model))
@@ -72,6 +72,7 @@ def _workspace(
     timeout: Optional[float],
     on_output: Callable[[str], None],
     max_memory: Optional[int],
+    directory: Optional[str],
 ) -> Workspace:
     if in_process:
         if max_memory is not None:
@@ -79,7 +80,9 @@ def _workspace(
         from .workspace.local import LocalWorkspace
 
         return LocalWorkspace()
-    return ProcessWorkspace(find_runtime(runtime), on_output, timeout, max_memory)
+    found = find_runtime(runtime)
+    found.share([directory] if directory else [])
+    return ProcessWorkspace(found, on_output, timeout, max_memory)
 
 
 def _spec(

@@ -4,11 +4,15 @@ import json
 import os
 import re
 import shutil
+import sys
+import threading
+import time
 
 import numpy as np
 import pexpect
 import pytest
 
+import bit_for_bit
 import c2step
 from conftest import absent
 from docker_engine import PATIENCE, build, default_engine, private_engine, started, tools
@@ -189,3 +193,61 @@ def test_the_readme_commands_run(engine, copy):
             screen.expect(pexpect.EOF)
         screen.close()
         assert screen.exitstatus == 0, line + "\n" + screen.before
+
+
+@pytest.fixture
+def docker_here(engine, monkeypatch):
+    """The same engine for c2step itself, running out here."""
+    for name in ("DOCKER", "DOCKER_HOST"):
+        if name in engine.environment:
+            monkeypatch.setenv(name, engine.environment[name])
+    return engine
+
+
+def containers(engine):
+    """The names of the containers of this process's workers."""
+    names = engine.run(engine.docker, "ps", "--format", "{{.Names}}").stdout.split()
+    return [name for name in names if name.startswith("c2step-%d-" % os.getpid())]
+
+
+def test_slim_equals_full_bit_for_bit(docker_here, shared, tmp_path):
+    runtimes = ("python:" + sys.executable, "docker:c2step")
+    everything = [bit_for_bit.serialized(str(tmp_path))]
+    everything += bit_for_bit.models_of(os.path.join(shared, "models"))
+    verdicts = [bit_for_bit.compare(model, runtimes, str(tmp_path / str(n))) for n, model in enumerate(everything)]
+    assert [verdict.differences for verdict in verdicts] == [[]] * len(everything)
+    assert len(verdicts) == 10 and all(verdict.blobs for verdict in verdicts) and verdicts[0].operators == 156
+
+
+def test_a_killed_container_is_a_died_worker(docker_here, tmp_path):
+    from caffe2.proto import caffe2_pb2
+
+    net = caffe2_pb2.NetDef(name="endless", external_input=["x", "yes"])
+    net.op.add(type="Relu", input=["x"], output=["y"])
+    loop = net.op.add(type="While", input=["yes"], output=["yes"])
+    body = caffe2_pb2.NetDef(name="body", op=[caffe2_pb2.OperatorDef(type="Copy", input=["x"], output=["copied"])])
+    loop.arg.add(name="loop_net").n.CopyFrom(body)
+    net.op.add(type="Relu", input=["y"], output=["z"])
+    (tmp_path / "predict_net.pb").write_bytes(net.SerializeToString())
+    inputs = {"x": np.float32([-1, 2]), "yes": np.array([True])}
+    with c2step.open(predict_net=str(tmp_path / "predict_net.pb"), inputs=inputs, runtime="docker:1.10.2") as session:
+        (name,) = containers(docker_here)
+        killer = threading.Thread(target=kill_at, args=(docker_here, name, session, 1))
+        killer.start()
+        stop = session.cont()
+        killer.join()
+        assert (stop.reason, stop.position) == ("died", 1) and "SIGKILL" in stop.detail
+        assert session.fetch("y").array.tolist() == [0, 2]
+        session.skip()
+        assert session.cont().reason == "end" and session.fetch("z").array.tolist() == [0, 2]
+        assert containers(docker_here) not in ([], [name])
+    assert not containers(docker_here)
+
+
+def kill_at(engine, name, session, index):
+    """Kill the container when the worker is at that operator."""
+    for _ in range(PATIENCE * 10):
+        if session.workspace.doing().position >= index:
+            break
+        time.sleep(0.1)
+    engine.run(engine.docker, "kill", name)

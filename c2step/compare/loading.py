@@ -37,9 +37,9 @@ def make_reference(
     model = session.model.files.get("onnx")
     found = load(spec, model, session.inputs, directory, python, progress, shown, timeout, name_map)
     if isinstance(found, Elsewhere):
-        if found.kind not in ("python", "runtime"):
-            raise UsageError("%s: not here yet" % spec, "python:PATH compares with another Caffe2")
-        runtime = found.value if found.kind == "runtime" else "python:" + found.value
+        if found.kind == "backend":
+            raise UsageError("%s: not here yet" % spec, "python:PATH and docker:IMAGE compare with another Caffe2")
+        runtime = found.value if found.kind == "runtime" else "%s:%s" % (found.kind, found.value)
         return run_elsewhere(session, runtime, directory, timeout)
     return matched(session, found) if match and found.meta.get("engine") == "torch" else found
 

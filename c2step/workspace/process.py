@@ -16,7 +16,7 @@ import subprocess
 import tempfile
 import threading
 import time
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from ..blob import STRING, TENSOR, Blob, BlobSummary
 from ..capture import read_blob, write_blob
 from ..errors import C2StepError, RuntimeMissing, WorkerDied, WorkerTimeout
 from . import Change, StepEvent, Workspace
-from .runtime import Runtime
+from .runtime import AnyRuntime
 from .status import CONVERT, FETCH, IDLE, INIT, RUN, Doing, Status
 
 __all__ = ["ProcessWorkspace"]
@@ -54,7 +54,7 @@ class ProcessWorkspace(Workspace):
 
     def __init__(
         self,
-        runtime: Runtime,
+        runtime: AnyRuntime,
         on_output: Callable[[str], None] = lambda text: None,
         timeout: Optional[float] = None,
         max_memory: Optional[int] = None,
@@ -66,6 +66,7 @@ class ProcessWorkspace(Workspace):
         folder = _fast_folder()
         _sweep(folder or tempfile.gettempdir())
         self.scratch = tempfile.mkdtemp(prefix="c2step-%d-" % os.getpid(), dir=folder)
+        runtime.share([self.scratch])
         self._status = Status(os.path.join(self.scratch, "status"))
         self._process: Optional["subprocess.Popen[bytes]"] = None
         self._pending = b""
@@ -83,7 +84,8 @@ class ProcessWorkspace(Workspace):
         """The worker's process id, None where there is none."""
         return self._process.pid if self._process else None
 
-    def _start(self) -> "subprocess.Popen[bytes]":
+    def _start(self, arguments: Dict[str, Any]) -> "subprocess.Popen[bytes]":
+        self.runtime.share(os.path.dirname(path) for path in _paths(arguments))
         boot = _BOOT.format(
             init=os.path.join(_PACKAGE, "__init__.py"),
             package=_PACKAGE,
@@ -130,7 +132,7 @@ class ProcessWorkspace(Workspace):
         return self._exchange(do, on_event, arguments)
 
     def _exchange(self, do: str, on_event: Optional[Callable[[StepEvent], None]], arguments: Dict[str, Any]) -> Any:
-        process = self._process or self._start()
+        process = self._process or self._start(arguments)
         line = (json.dumps({"do": do, "with": arguments}) + "\n").encode("utf-8")
         try:
             assert process.stdin
@@ -210,7 +212,7 @@ class ProcessWorkspace(Workspace):
         process = self._process
         assert process
         self._drain()
-        code = process.wait()
+        code = self.runtime.ending(process.wait())
         self._let_go()
         doing = self._status.doing()
         name = _signal_name(code)
@@ -250,7 +252,7 @@ class ProcessWorkspace(Workspace):
         if self._process:
             self._killed = why
             with contextlib.suppress(ProcessLookupError):
-                os.kill(self._process.pid, signal.SIGKILL)
+                self.runtime.kill(self._process.pid)
 
     @property
     def alive(self) -> bool:
@@ -273,7 +275,7 @@ class ProcessWorkspace(Workspace):
             try:
                 process.wait(2)
             except subprocess.TimeoutExpired:
-                process.kill()
+                self.runtime.kill(process.pid)
                 process.wait()
         shutil.rmtree(self.scratch, ignore_errors=True)
 
@@ -491,9 +493,19 @@ def _named(doing: Doing) -> str:
     return "%s %s" % (doing.verb, doing.label) if doing.label else "the worker"
 
 
-def _no_start(runtime: Runtime, signal_name: str, printed: str) -> RuntimeMissing:
-    last = printed.strip().split("\n")[-1] if printed.strip() else signal_name
+def _no_start(runtime: AnyRuntime, signal_name: str, printed: str) -> RuntimeMissing:
+    lines = [line for line in printed.splitlines() if line.strip() and not line.startswith("See '")]  # Docker's last
+    last = lines[-1] if lines else signal_name
     return RuntimeMissing("%s does not start: %s" % (runtime, last), runtime.hint)
+
+
+def _paths(value: Any) -> Iterator[str]:
+    """Every absolute path in what a request says."""
+    if isinstance(value, str) and os.path.isabs(value):
+        yield value
+    elif isinstance(value, (dict, list, tuple)):
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from _paths(part)
 
 
 def _remove(path: str) -> None:

@@ -1,17 +1,21 @@
 """Which interpreter runs the operators.
 
-`python:PATH` names one.  Without a name it is this interpreter if it has Caffe2, else the pinned
-environment that set-up made (`.venv` beside the package, or the one in C2STEP_RUNTIME).
+`python:PATH` names one, `docker:IMAGE` one in a container.  Without a name it is this interpreter if
+it has Caffe2, else the pinned environment that set-up made (`.venv` beside the package, or the one in
+C2STEP_RUNTIME).
 """
 
 import importlib.util
 import os
+import shutil
+import signal
 import sys
-from typing import List, NamedTuple, Optional
+from typing import Iterable, List, NamedTuple, Optional, Union
 
 from ..errors import RuntimeMissing
+from .container import Container
 
-__all__ = ["Runtime", "find_runtime", "has_caffe2"]
+__all__ = ["AnyRuntime", "Runtime", "find_runtime", "has_caffe2"]
 
 _ENVIRONMENT = "C2STEP_RUNTIME"
 _NONE = (
@@ -31,6 +35,17 @@ class Runtime(NamedTuple):
         """The command line that starts it."""
         return [self.python] + arguments
 
+    def share(self, folders: Iterable[str]) -> None:
+        """A process here sees every folder."""
+
+    def kill(self, pid: int) -> None:
+        """End the worker now."""
+        os.kill(pid, signal.SIGKILL)
+
+    def ending(self, code: int) -> int:
+        """The worker's exit status, negative for a signal."""
+        return code
+
     @property
     def hint(self) -> str:
         """What to do where it does not work."""
@@ -42,6 +57,9 @@ class Runtime(NamedTuple):
         return self.name
 
 
+AnyRuntime = Union[Runtime, Container]
+
+
 def has_caffe2() -> bool:
     """Whether this interpreter has Caffe2's Python bindings, without importing them."""
     found = importlib.util.find_spec("caffe2")
@@ -51,7 +69,7 @@ def has_caffe2() -> bool:
     return os.path.isdir(folder) and any(name.startswith("caffe2_pybind11_state") for name in os.listdir(folder))
 
 
-def find_runtime(spec: Optional[str] = None) -> Runtime:
+def find_runtime(spec: Optional[str] = None) -> AnyRuntime:
     """The interpreter that `--runtime` names, or the default one; RuntimeMissing where there is none."""
     spec = spec or os.environ.get(_ENVIRONMENT) or ""
     if spec:
@@ -65,12 +83,18 @@ def find_runtime(spec: Optional[str] = None) -> Runtime:
     raise RuntimeMissing(*_NONE)
 
 
-def _named(spec: str) -> Runtime:
+def _named(spec: str) -> AnyRuntime:
     kind, colon, path = spec.partition(":")
+    if kind == "docker" and path:
+        if not shutil.which(os.environ.get("DOCKER") or "docker"):
+            raise RuntimeMissing("runtime %s: there is no docker command" % spec, "scripts/make-runtime needs none")
+        return Container(path)
     if not colon or kind != "python":
         kind, path = "python", spec
     if os.path.isdir(path):
         path = os.path.join(path, "bin", "python")
     if not os.access(path, os.X_OK):
-        raise RuntimeMissing("runtime %s: %s is no program" % (spec, path), "--runtime python:/path/to/python")
+        raise RuntimeMissing(
+            "runtime %s: %s is no program" % (spec, path), "--runtime python:/path/to/python or docker:IMAGE"
+        )
     return Runtime(os.path.abspath(path), "python:%s" % path)
