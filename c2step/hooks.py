@@ -91,7 +91,8 @@ def load_hook(spec: str, pattern: str) -> Hook:
     found = getattr(_module(os.path.expanduser(path)), name, None)
     if found is None or not callable(found):
         raise UsageError("%s has no function %s" % (path, name))
-    return Hook(found.function, found.side, (pattern,)) if isinstance(found, Hook) else Hook(found, AFTER, (pattern,))
+    patterns = tuple(pattern.split(","))
+    return Hook(found.function, found.side, patterns) if isinstance(found, Hook) else Hook(found, AFTER, patterns)
 
 
 def _module(path: str) -> Any:

@@ -1,23 +1,21 @@
-"""What a session writes as it goes: its capture, and the captures of wrapped operators."""
+"""What a session writes as it goes: its capture."""
 
-import fnmatch
 import os
-import re
 import shutil
 import tempfile
 from dataclasses import dataclass, replace
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Optional, Tuple
 
 import numpy as np
 
 from .blob import STRING, TENSOR, Blob
 from .capture import CaptureWriter, file_name, write_blob
-from .errors import UsageError, near
 from .history import History, Kept, Step
 from .model import Model
 
-__all__ = ["Keep", "Recording", "Wraps", "describe_run"]
+__all__ = ["Keep", "Recording", "describe_run"]
 
+TEMPORARY = "c2step-capture-"
 Header = Callable[[], Dict[str, Any]]
 
 
@@ -48,7 +46,8 @@ class Keep:
     """Which blob versions a session keeps: where, up to how many bytes, and of which operators or blobs.
 
     `directory` None is a temporary one that goes away with the session.  `level` "stats" keeps no
-    values.  `on_full` "skip" goes on without keeping more, "stop" stops the run.
+    values.  `on_full` "skip" goes on without keeping more, "stop" stops the run.  `resume` goes on with the
+    capture that is in `directory`.
     """
 
     directory: Optional[str] = None
@@ -57,6 +56,7 @@ class Keep:
     types: Tuple[str, ...] = ()
     match: str = ""
     on_full: str = "skip"
+    resume: bool = False
 
 
 class Recording:
@@ -77,10 +77,22 @@ class Recording:
     def _begun(self) -> CaptureWriter:
         if self._writer is None:
             if self.keep.directory is None:
-                self._temporary = tempfile.mkdtemp(prefix="c2step-capture-")
+                self._temporary = tempfile.mkdtemp(prefix=TEMPORARY)
             self._writer = CaptureWriter(self.keep.directory or self._temporary)
-            self._writer.begin(self._header())
+            if self.keep.resume:
+                self._resume(self._writer)
+            else:
+                self._writer.begin(self._header())
         return self._writer
+
+    def _resume(self, writer: CaptureWriter) -> None:
+        """Go on with a capture; one that was temporary still is."""
+        writer.resume()
+        names = os.listdir(writer.path)
+        self._fed = len(names)
+        self._bytes = sum(os.path.getsize(os.path.join(writer.path, name)) for name in names if name.endswith(".npy"))
+        if os.path.basename(writer.path).startswith(TEMPORARY):
+            self._temporary = writer.path
 
     def request(self, history: History) -> Dict[str, Any]:
         """What the workspace needs to know to write blobs here."""
@@ -134,60 +146,3 @@ class Recording:
             self._writer.close()
         if self._temporary:
             shutil.rmtree(self._temporary, ignore_errors=True)
-
-
-class Wraps:
-    """Operator types whose inputs and outputs are saved as they run, each in a capture of its own."""
-
-    def __init__(self, header: Header) -> None:
-        self.directories: Dict[str, str] = {}
-        self._header = header
-        self._writers: Dict[str, CaptureWriter] = {}
-
-    def add(self, pattern: str, types: Sequence[str], save: Optional[str]) -> str:
-        """Wrap the types that fit a glob pattern, or one of several with commas between; returns the directory."""
-        for part in pattern.split(","):
-            if not any(fnmatch.fnmatchcase(name, part) for name in types):
-                raise UsageError("no operator has type %s" % part, near(part, types))
-        directory = os.path.abspath(save or "wrapped-%s" % re.sub(r"\W", "_", pattern))
-        writer = CaptureWriter(directory)
-        writer.begin(dict(self._header(), kind="wrap", wrapped=pattern))
-        self._writers[directory] = writer
-        self.directories[pattern] = directory
-        return directory
-
-    def remove(self, pattern: str) -> None:
-        """Stop saving."""
-        if pattern not in self.directories:
-            raise UsageError("%s is not wrapped" % pattern, "wrapped: %s" % (", ".join(self.directories) or "none"))
-        directory = self.directories.pop(pattern)
-        if directory not in self.directories.values():
-            self._writers.pop(directory).close()
-
-    def request(self) -> List[List[str]]:
-        """Regular expressions and directories, for the workspace."""
-        return [
-            [fnmatch.translate(part), directory]
-            for pattern, directory in self.directories.items()
-            for part in pattern.split(",")
-        ]
-
-    def journal(self, step: Step, wrapped: Dict[str, Any]) -> None:
-        """Journal a wrapped operator in each of its captures."""
-        row = dict(
-            step.to_json(),
-            inputs=_versioned(wrapped["inputs"], step.inputs),
-            outputs=_versioned(wrapped.get("outputs", []), step.outputs),
-        )
-        for directory in wrapped["directories"]:
-            self._writers[directory].add(row)
-
-    def close(self) -> None:
-        """Close every journal."""
-        for writer in self._writers.values():
-            writer.close()
-
-
-def _versioned(rows: Sequence[Dict[str, Any]], versions: Sequence[Any]) -> List[Dict[str, Any]]:
-    known = {v.name: v.version for v in versions}
-    return [dict(row, version=known.get(row["name"], 0)) for row in rows]

@@ -5,14 +5,15 @@ from typing import Callable, Dict, List, Optional, Sequence, Set, Tuple
 
 from .blob import MISSING, OTHER, UNINITIALISED
 from .breakpoints import Breakpoints
+from .calling import Calling
 from .errors import CaptureError, WorkerDied, WorkerTimeout
 from .facts import Compare, StepFacts, changed_blob
 from .history import Step
 from .net import Net, Operator
 from .patching import Changes
-from .recording import Wraps
 from .timeline import Timeline
 from .workspace import StepEvent
+from .wraps import Wraps
 
 __all__ = ["Runner", "Stop"]
 
@@ -56,6 +57,7 @@ class Runner:
         self._timeline = timeline
         self._breakpoints = Breakpoints()
         self._wraps = wraps
+        self._calling = Calling(timeline)
         self._failure: Optional[Step] = None
         self._hits: Dict[int, str] = {}
         self._disk: Tuple[str, ...] = ()
@@ -73,6 +75,14 @@ class Runner:
     def next_operator(self) -> Optional[Operator]:
         """The operator that the next step runs, None at the end."""
         return self.net.operators[self.position] if self.position < len(self.net) else None
+
+    def stand_at(self, position: int, iteration: int, letters: Dict[int, str]) -> None:
+        """Take over a place among the steps, with the letters of operators that failed, died or were skipped."""
+        self.position, self.iteration = position, iteration
+        self.letters = {
+            s.index: _letter(s) for s in self.steps if s.iteration == iteration and s.index < position
+        }  # fmt: skip
+        self.letters.update(letters)
 
     # -- running ------------------------------------------------------------------------------
 
@@ -113,10 +123,16 @@ class Runner:
         """Run up to `last`, with a pause wherever a breakpoint or a patch needs one."""
         while True:
             net, place = self.net, len(self.steps)
-            points = (self._breakpoints.next_look(net, self.position), self.changes.next_pause(self.position))
+            self._calling.before(self.next_operator())
+            points = (
+                self._breakpoints.next_look(net, self.position),
+                self.changes.next_pause(self.position),
+                self._calling.next_pause(net, self.position),
+            )
             result = self._run_range(min([last] + [point for point in points if point is not None]))
             if len(self.steps) > place:
                 self.changes.lay(self.steps[-1].index)
+                self._calling.after(self.steps[-1].operator)
             if result not in ("done", "hit"):
                 return result
             if self._look(place) or self.position >= last:
@@ -215,6 +231,7 @@ class Runner:
         self.letters = {s.index: _letter(s) for s in steps if s.iteration == self.iteration and s.index < self.position}
         self.letters.update(skipped)
         self.changes.went_back()
+        self._calling.went_back()
         self._timeline.recording.event("back", to=len(steps))
         return self.stop("step", (), detail)
 

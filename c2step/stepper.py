@@ -17,15 +17,17 @@ from .blob import STRING, TENSOR, Blob, BlobSummary
 from .breakpoints import Breakpoint, find_operator
 from .capture import file_name, read_blob, write_blob
 from .conditions import Condition
-from .errors import UsageError
+from .errors import C2StepError, UsageError
 from .history import History, Kept, Output, Step
+from .hooks import Hook
 from .model import Model
 from .net import Operator
 from .patching import Patch
-from .recording import Keep, Recording, Wraps, describe_run
+from .recording import Keep, Recording, describe_run
 from .running import Runner, Stop
 from .timeline import Timeline
 from .workspace import Change, Workspace
+from .wraps import Wraps, condition_of
 
 __all__ = ["Keep", "Session", "Stop"]
 
@@ -65,6 +67,7 @@ class Session(Runner):
             self._timeline.recording = Recording(keep, self.header)
         self._timeline.begin(dict(self._timeline.inputs))
         self.changes.began()
+        self._calling.began()
         self.position, self.iteration, self.letters = 0, 1, {}
         self._timeline.recording.event("restart")
         return self.stop("start")
@@ -78,6 +81,15 @@ class Session(Runner):
         """What capture.json says of this session."""
         said = describe_run(self.model, self.inputs, self._importing, self.versions_of_runtime)
         return dict(said, **self._header)
+
+    @property
+    def spec(self) -> Dict[str, Any]:
+        """What was opened, and how: see `Workspace.open`."""
+        return self._timeline.spec
+
+    def catch_up(self) -> str:
+        """Bring the workspace, as opened, to where the history stands; returns what must be said about it."""
+        return self._timeline.catch_up()
 
     @property
     def kept_bytes(self) -> int:
@@ -369,13 +381,59 @@ class Session(Runner):
         """The wrapped operator types and the directories that their inputs and outputs go to."""
         return self._wraps.directories
 
-    def wrap(self, pattern: str, save: Optional[str] = None) -> str:
-        """Save the inputs and outputs of every operator of a type as it runs; returns the directory."""
-        return self._wraps.add(pattern, sorted({op.type for op in self.model.predict_net.operators}), save)
+    @property
+    def wrap_effects(self) -> Dict[str, str]:
+        """What each wrap does beside saving, in words."""
+        return {pattern: wrapped.effects for pattern, wrapped in self._wraps.all.items()}
+
+    def wrap(
+        self,
+        pattern: str,
+        save: Optional[str] = None,
+        check: str = "",
+        call: Optional[Hook] = None,
+        resume: bool = False,
+    ) -> str:
+        """Do something whenever an operator of a type runs: save what it reads and writes, check, call a hook.
+
+        `check` is nan, range, range:LOW:HIGH or reference: a run stops after an operator that does not pass.
+        Without check and hook, or with `save`, it saves; returns the directory, empty where it does not.
+        """
+        types = sorted({op.type for op in self.model.predict_net.operators})
+        conditions = {name: condition_of(check, name) for name in types} if check else {}
+        if pattern in self._wraps.all:
+            self.unwrap(pattern)
+        wrapped = self._wraps.add(pattern, types)
+        try:
+            if check:
+                wrapped.check = check
+                wrapped.points = [self.set_break("type:" + t, condition=conditions[t]).number for t in wrapped.types]
+            if save is not None or not (check or call):
+                self._wraps.save(wrapped, save, resume)
+        except C2StepError:
+            self.unwrap(pattern)
+            raise
+        if call is not None:
+            wrapped.hook = self.hook(call)
+        return wrapped.directory
 
     def unwrap(self, pattern: str) -> None:
-        """Stop saving."""
-        self._wraps.remove(pattern)
+        """Take a wrap away, with its checks and its hook."""
+        wrapped = self._wraps.remove(pattern)
+        for number in wrapped.points:
+            if any(point.number == number for point in self.breakpoints):
+                self.delete_break(number)
+        if wrapped.hook is not None:
+            self.unhook(wrapped.hook)
+
+    def hook(self, hook: Hook) -> Hook:
+        """Call a function made by `c2step.before` or `c2step.after` whenever an operator runs that it is for."""
+        self._calling.hooks.append(hook)
+        return hook
+
+    def unhook(self, hook: Hook) -> None:
+        """Call it no more."""
+        self._calling.hooks.remove(hook)
 
     def interrupt(self) -> None:
         """Stop a running verb before its next operator; safe in a signal handler."""

@@ -39,6 +39,11 @@ class Timeline:
         self._initialised = False
 
     @property
+    def spec(self) -> Dict[str, Any]:
+        """What was opened, with the edits since."""
+        return self._spec
+
+    @property
     def steps(self) -> List[Step]:
         """Everything that has run, oldest first."""
         return self.history.steps

@@ -56,6 +56,7 @@ class FakeSession:
         self.notes = []  # type: List[str]
         self.breakpoints: List[Breakpoint] = []
         self.wraps: Dict[str, str] = {}
+        self.wrap_effects: Dict[str, str] = {}
         self.calls: List[str] = []
         self.restart()
 
@@ -185,7 +186,7 @@ class FakeSession:
     def delete_break(self, number: int) -> None:
         self.breakpoints = [b for b in self.breakpoints if b.number != number]
 
-    def wrap(self, pattern: str, save: Optional[str] = None) -> None:
+    def wrap(self, pattern: str, save: Optional[str] = None, check: str = "", call: Any = None) -> None:
         self.wraps[pattern] = save or ""
 
     def unwrap(self, pattern: str) -> None:

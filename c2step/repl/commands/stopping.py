@@ -168,10 +168,11 @@ def _hits(item: Breakpoint) -> str:
 
 def wraps_text(context: Context) -> str:
     """The wrapped types, one a line."""
-    rows = [
-        [quote(pattern), "saved to %s" % quote(folder) if folder else "kept in the capture"]
-        for pattern, folder in context.session.wraps.items()
-    ]
+    effects = context.session.wrap_effects
+    rows = []
+    for pattern, folder in context.session.wraps.items():
+        said = ["saved to %s" % quote(folder) if folder else "", effects.get(pattern, "")]
+        rows.append([quote(pattern), "; ".join(filter(None, said))])
     return "\n".join(table(rows)) or "nothing is wrapped"
 
 
