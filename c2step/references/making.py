@@ -11,7 +11,7 @@ from ..errors import ReferenceFailed, WorkerDied, WorkerTimeout
 from .engine import Engine, Shown
 from .reference import Reference, open_capture
 
-__all__ = ["Progress", "make_onnxruntime", "make_torch"]
+__all__ = ["GoldenCapture", "Progress", "make_onnxruntime", "make_torch"]
 
 Progress = Callable[[int, int, str], None]
 """Gets the position, the number of nodes (0 where it is not known) and what is run."""
@@ -34,7 +34,7 @@ def make_onnxruntime(
     that ends the process or that takes longer than `timeout` seconds is recorded with its reason, and so
     is everything that needs it; all others have values.
     """
-    run = _Recording(out_dir, python, inputs, progress, shown)
+    run = GoldenCapture(out_dir, python, inputs, progress, shown)
     try:
         run.onnxruntime(model_path, timeout)
     finally:
@@ -63,7 +63,7 @@ def make_torch(
         raise ReferenceFailed(
             "%s is not FILE.py:factory" % spec, "name a Python file and the function in it that gives the module"
         )
-    run = _Recording(out_dir, python, inputs, progress, shown)
+    run = GoldenCapture(out_dir, python, inputs, progress, shown)
     try:
         run.torch(os.path.abspath(path), factory, timeout)
     finally:
@@ -71,7 +71,7 @@ def make_torch(
     return open_capture(out_dir)
 
 
-class _Recording:
+class GoldenCapture:
     """One capture being filled by an engine, which is started again where it left off when it dies."""
 
     def __init__(

@@ -8,6 +8,7 @@ import numpy as np
 from ..errors import UsageError
 from .archive import archive_of, open_archive
 from .engine import Shown
+from .frameworks import make_keras, make_openvino
 from .making import Progress, make_onnxruntime, make_torch
 from .reference import Reference, is_capture, open_capture, open_folder, open_npz
 
@@ -22,7 +23,10 @@ class Elsewhere(NamedTuple):
 
 
 _ELSEWHERE = ("python", "docker", "runtime", "backend")
-_FORMS = "onnxruntime, torch:FILE.py:factory, python:PATH, a capture, an .npz file or a folder of .npy files"
+_FORMS = (
+    "onnxruntime, torch:FILE.py:factory, openvino, keras:FILE, python:PATH, a capture, an archive, an .npz file or a "
+    "folder of .npy files"
+)
 
 
 def load(
@@ -50,9 +54,28 @@ def load(
         return make_onnxruntime(model_path, inputs, out_dir, python, progress, shown, timeout)
     if kind == "torch" and rest:
         return make_torch(rest, inputs, out_dir, python, progress, shown, timeout)
+    if kind in ("openvino", "keras", "keras-nchw") and not os.path.exists(spec):
+        return _framework(kind, rest or model_path, inputs, out_dir, python, progress, shown, timeout)
     if kind in _ELSEWHERE and rest and not os.path.exists(spec):
         return Elsewhere(kind, rest)
     return _opened(spec, name_map)
+
+
+def _framework(
+    kind: str,
+    path: Optional[str],
+    inputs: Mapping[str, np.ndarray],
+    out_dir: str,
+    python: str,
+    progress: Optional[Progress],
+    shown: Optional[Shown],
+    timeout: Optional[float],
+) -> Reference:
+    if not path:
+        raise UsageError("%s needs a file" % kind, "openvino:FILE.onnx or .xml, keras:FILE.keras or FILE.py:factory")
+    if kind == "openvino":
+        return make_openvino(path, inputs, out_dir, python, progress, shown, timeout)
+    return make_keras(path, inputs, out_dir, python, kind == "keras-nchw", progress, shown, timeout)
 
 
 def _opened(path: str, name_map: Optional[str]) -> Reference:
