@@ -34,6 +34,7 @@ COMMANDS: Dict[str, str] = {
     "bench": "time every operator of a model",
     "repro": "cut an operator out so that it runs on its own, and run it",
     "convert": "write init_net.pb and predict_net.pb",
+    "runtimes": "list every Caffe2 that is at hand, and how to get the others",
 }
 
 _EPILOG = """c2step MODEL is short for c2step debug MODEL; c2step COMMAND --help says more.

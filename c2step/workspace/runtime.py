@@ -1,12 +1,13 @@
 """Which interpreter runs the operators.
 
-`python:PATH` names one, `docker:IMAGE` one in a container.  Without a name it is this interpreter if
-it has Caffe2, else the pinned environment that set-up made (`.venv` beside the package, or the one in
-C2STEP_RUNTIME).
+`python:PATH` names one, `docker:IMAGE` one in a container, and a version alone, as 1.2.0, the environment
+`.envs/torch-1.2.0` that scripts/make-runtime makes.  Without a name it is this interpreter if it has Caffe2,
+else the pinned environment that set-up made (`.venv` beside the package, or the one in C2STEP_RUNTIME).
 """
 
 import importlib.util
 import os
+import re
 import shutil
 import signal
 import sys
@@ -15,8 +16,11 @@ from typing import Iterable, List, NamedTuple, Optional, Union
 from ..errors import RuntimeMissing
 from .container import Container
 
-__all__ = ["AnyRuntime", "Runtime", "find_runtime", "has_caffe2"]
+__all__ = ["ROOT", "AnyRuntime", "Runtime", "find_runtime", "has_caffe2"]
 
+# The checkout, where there is one: set-up makes its environments in it.
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+_VERSION = re.compile(r"\d+\.\d+\.\d+")
 _ENVIRONMENT = "C2STEP_RUNTIME"
 _NONE = (
     "no interpreter with Caffe2 was found",
@@ -76,8 +80,7 @@ def find_runtime(spec: Optional[str] = None) -> AnyRuntime:
         return _named(spec)
     if has_caffe2():
         return Runtime(sys.executable, "this interpreter")
-    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    pinned = os.path.join(root, ".venv", "bin", "python")
+    pinned = os.path.join(ROOT, ".venv", "bin", "python")
     if os.access(pinned, os.X_OK):
         return Runtime(pinned, "python:%s" % pinned)
     raise RuntimeMissing(*_NONE)
@@ -89,6 +92,8 @@ def _named(spec: str) -> AnyRuntime:
         if not shutil.which(os.environ.get("DOCKER") or "docker"):
             raise RuntimeMissing("runtime %s: there is no docker command" % spec, "scripts/make-runtime needs none")
         return Container(path)
+    if _VERSION.fullmatch(spec):
+        return _made(spec)
     if not colon or kind != "python":
         kind, path = "python", spec
     if os.path.isdir(path):
@@ -98,3 +103,13 @@ def _named(spec: str) -> AnyRuntime:
             "runtime %s: %s is no program" % (spec, path), "--runtime python:/path/to/python or docker:IMAGE"
         )
     return Runtime(os.path.abspath(path), "python:%s" % path)
+
+
+def _made(version: str) -> Runtime:
+    python = os.path.join(ROOT, ".envs", "torch-" + version, "bin", "python")
+    if not os.access(python, os.X_OK):
+        raise RuntimeMissing(
+            "runtime %s: there is no .envs/torch-%s" % (version, version),
+            "scripts/make-runtime %s makes it; c2step runtimes lists what is there" % version,
+        )
+    return Runtime(python, version)
