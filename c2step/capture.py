@@ -31,6 +31,9 @@ _MAKERS = ("c2step", "engine", "source")  # what a header of ours says of its ma
 _SLUG = re.compile(r"[^A-Za-z0-9._-]+")
 
 
+NPY_HEADER = 128  # bytes of a .npy file beside its values
+
+
 def file_name(tick: int, slot: str, name: str, kind: str = TENSOR) -> str:
     """A safe, unique file name: the running number and slot make it unique, the rest is for people."""
     slug = _SLUG.sub("_", name)[:48].strip("._") or "blob"

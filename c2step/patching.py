@@ -57,10 +57,12 @@ class Changes:
         name = blob.name
         self._timeline.known(name)
         at, index = self._place(name, position)
-        self._drop(name, at)
+        if at is not None:
+            self._drop(name, at)
         self.patches = [p for p in self.patches if (p.name, p.index) != (name, index)]
         self.patches.append(Patch(name, index, blob, source))
-        self._put(self.patches[-1], at)
+        if at is not None:
+            self._put(self.patches[-1], at)
         return self.patches[-1]
 
     def unpatch(self, name: str) -> List[Patch]:
@@ -87,12 +89,13 @@ class Changes:
             self._stale |= {place for place, step in enumerate(self._timeline.steps) if read in step.inputs}
             self._timeline.history.drop_feed(name, version)
 
-    def _place(self, name: str, position: int) -> Tuple[int, Optional[int]]:
-        """After how many steps the live value came to be, and which operator wrote the blob last."""
+    def _place(self, name: str, position: int) -> Tuple[Optional[int], Optional[int]]:
+        """After how many steps the live value came to be (None: it is still to come), and which operator wrote it."""
         history = self._timeline.history
-        if not history.exists(name):  # its operator failed, was skipped or is still to come
-            makers = [op.index for op in self._timeline.model.predict_net.producers(name) if op.index <= position]
-            return len(history.steps), makers[-1] if makers else None
+        if not history.exists(name):
+            makers = [op.index for op in self._timeline.model.predict_net.producers(name)]
+            ahead = next((index for index in makers if index >= position), None)
+            return (None, ahead) if ahead is not None else (len(history.steps), makers[-1] if makers else None)
         fed = max([at for at, blob, _ in history.feeds if blob == name], default=0)
         for place in range(len(history.steps) - 1, -1, -1):
             if any(out.name == name for out in history.steps[place].written):

@@ -9,7 +9,7 @@ from typing import Any, Callable, Dict, Optional, Tuple
 import numpy as np
 
 from .blob import STRING, TENSOR, Blob
-from .capture import CaptureWriter, file_name, write_blob
+from .capture import NPY_HEADER, CaptureWriter, file_name, write_blob
 from .history import History, Kept, Step
 from .model import Model
 
@@ -110,7 +110,7 @@ class Recording:
     def add(self, step: Step) -> None:
         """Journal a step."""
         self._begun().add(step.to_json())
-        self._bytes += sum(out.summary.nbytes for out in step.outputs if out.file)
+        self._bytes += sum(out.summary.nbytes + NPY_HEADER for out in step.outputs if out.file)
 
     def event(self, kind: str, **what: Any) -> None:
         """Journal what is no operator: going back, a feed."""
