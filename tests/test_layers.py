@@ -227,7 +227,9 @@ def test_the_front_loads_without_caffe2_on_a_newer_interpreter(front_only):
 
 
 def test_everything_loads_on_the_oldest_interpreter(older_caffe2):
-    output(importing(MODULES), older_caffe2)
+    # OpenVINO and Keras are in an environment of their own, on newer interpreters
+    frameworks = ("references/engines/keras_engine.py", "references/engines/openvino_engine.py")
+    output(importing([path for path in MODULES if path not in frameworks]), older_caffe2)
 
 
 @pytest.mark.parametrize(
