@@ -9,6 +9,7 @@
 It is run in a process of its own before anything is said about it.
 """
 
+import copy
 import json
 import os
 import re
@@ -204,14 +205,20 @@ class _Cut:
     # -- running ------------------------------------------------------------------------------
 
     def _judge(self, repro: Repro, about: Dict[str, Any], timeout: Optional[float]) -> None:
-        runtime = getattr(self.session.workspace, "runtime", None)
-        command = runtime.command(["run.py"]) if runtime else [sys.executable, "run.py"]
+        script = os.path.join(self.directory, "run.py")
+        runtime = copy.copy(getattr(self.session.workspace, "runtime", None))
+        if runtime:
+            runtime.share([self.directory])
+        command = runtime.command([script]) if runtime else [sys.executable, script]
         environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
         try:
             done = subprocess.run(command, cwd=self.directory, env=environment, stdin=subprocess.DEVNULL,
                                   stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=timeout)  # fmt: skip
-            code, text = done.returncode, done.stdout.decode("utf-8", "replace")
+            code = runtime.ending(done.returncode) if runtime else done.returncode
+            text = done.stdout.decode("utf-8", "replace")
         except subprocess.TimeoutExpired:
+            if hasattr(runtime, "image"):  # what was ended is Docker's client alone
+                runtime.kill(0)
             code, text = None, ""
         repro.reproduces, repro.verdict = _verdict(about["expects"], code, text, timeout)
         if about["golden"] and code is not None and code >= 0:

@@ -6,6 +6,7 @@ dead one stood.
 """
 
 import contextlib
+import copy
 import json
 import os
 import re
@@ -377,7 +378,7 @@ class ProcessWorkspace(Workspace):
 
     def sibling(self) -> Workspace:
         """Another, empty worker of the same runtime."""
-        return ProcessWorkspace(self.runtime, self._on_output, self.timeout)
+        return ProcessWorkspace(copy.copy(self.runtime), self._on_output, self.timeout, self.max_memory)
 
     def describe(self, index: int, init: bool = False) -> str:
         """An operator as text."""
