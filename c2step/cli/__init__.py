@@ -34,6 +34,7 @@ COMMANDS: Dict[str, str] = {
     "bench": "time every operator of a model",
     "repro": "cut an operator out so that it runs on its own, and run it",
     "convert": "write init_net.pb and predict_net.pb",
+    "matrix": "run a model on several versions of Caffe2, and say where they differ",
     "runtimes": "list every Caffe2 that is at hand, and how to get the others",
 }
 

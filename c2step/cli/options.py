@@ -12,7 +12,7 @@ from ..sizes import parse_size
 from ..sizes import size_text as bytes_text
 from ..stepper import Keep, Session
 
-__all__ = ["add_model", "add_session", "bytes_text", "opened", "parse_bytes", "say", "warn_unfed"]
+__all__ = ["add_model", "add_session", "bytes_text", "opened", "parse_bytes", "quietly_opened", "say", "warn_unfed"]
 
 _SHOWN_FINDINGS = 5
 _FOREVER = 1e9  # seconds; the operating system's timers go little further
@@ -77,12 +77,25 @@ def add_session(parser: argparse.ArgumentParser) -> None:
 
 def opened(options: argparse.Namespace, keep: Optional[Keep] = None) -> Session:
     """Open the session that the options describe; what the importer changed and what is missing goes to stderr."""
-    session = open_session(
+    session = quietly_opened(options, options.runtime, keep)
+    for note in list(session.model.notes) + session.notes:
+        say("note: %s" % note)
+    left = [f for f in session.model.findings if options.importing == "faithful" or not f["repair"]]
+    if getattr(options, "max_memory", None):
+        for line in memory_lines(session, options.max_memory):
+            say(line)
+    _say_findings([finding for finding in left if finding["effect"] != "note"])
+    return session
+
+
+def quietly_opened(options: argparse.Namespace, runtime: Optional[str], keep: Optional[Keep] = None) -> Session:
+    """Open the session that the options describe on this runtime, and say nothing about it."""
+    return open_session(
         options.model,
         input_words(getattr(options, "input", [])),
         options.init_net,
         options.predict_net,
-        options.runtime,
+        runtime,
         importing=options.importing,
         dims=parse_dims(options.dim),
         seed=getattr(options, "random_inputs", None),
@@ -94,14 +107,6 @@ def opened(options: argparse.Namespace, keep: Optional[Keep] = None) -> Session:
         on_output=show_output,
         max_memory=getattr(options, "max_memory", None),
     )
-    for note in list(session.model.notes) + session.notes:
-        say("note: %s" % note)
-    left = [f for f in session.model.findings if options.importing == "faithful" or not f["repair"]]
-    if getattr(options, "max_memory", None):
-        for line in memory_lines(session, options.max_memory):
-            say(line)
-    _say_findings([finding for finding in left if finding["effect"] != "note"])
-    return session
 
 
 def _say_findings(findings: List[Dict[str, Any]]) -> None:

@@ -8,7 +8,18 @@ from ..recording import Keep
 from ..references import Reference, open_capture
 from ..stepper import Session
 
-__all__ = ["run_elsewhere"]
+__all__ = ["run_elsewhere", "run_through"]
+
+
+def run_through(session: Session) -> None:
+    """Run to the end of predict_net, past operators that fail; KeyboardInterrupt where the user stops it."""
+    stop = session.cont()
+    while stop.reason in ("failed", "died", "timeout"):
+        session.skip()
+        stop = session.cont()
+    if stop.reason == "interrupted":
+        raise KeyboardInterrupt
+    session.finish(stop)
 
 
 def run_elsewhere(session: Session, runtime: str, directory: str, timeout: Optional[float] = None) -> Reference:
@@ -23,13 +34,7 @@ def run_elsewhere(session: Session, runtime: str, directory: str, timeout: Optio
         ) as other:
             for name, array in session.drawn.items():
                 other.feed(name, array)
-            stop = other.cont()
-            while stop.reason in ("failed", "died", "timeout"):
-                other.skip()
-                stop = other.cont()
-            if stop.reason == "interrupted":
-                raise KeyboardInterrupt
-            other.finish(stop)
+            run_through(other)
     reference = open_capture(directory)
     reference.notes = []
     return reference
