@@ -23,7 +23,7 @@ import numpy as np
 from .blob import INT8, MISSING, OTHER, STRING, TENSOR, Blob, BlobSummary
 from .errors import CaptureError, near
 
-__all__ = ["Capture", "CaptureWriter", "StoredBlob", "file_name", "read_blob", "write_blob"]
+__all__ = ["NPY_HEADER", "Capture", "CaptureWriter", "StoredBlob", "file_name", "read_blob", "write_blob"]
 
 HEADER = "capture.json"
 JOURNAL = "journal.jsonl"

@@ -37,7 +37,7 @@ def budget_lines(context: Context, stop: "Stop") -> List[str]:
 
 def _disk(context: Context) -> List[str]:
     session = context.session
-    more = 2 * max(session.max_bytes or 0, 1 << 20)
+    more = 2 * max(session.max_bytes or 0, 1 << 20)  # room that is worth another question
     said = "%s of blobs are kept, and the next would pass the limit of %s" % (
         size_text(session.kept_bytes), _limit(session.max_bytes))  # fmt: skip
     answer = context.ask("%s; keep up to %s? y, or s to go on without their values: " % (said, size_text(more)))

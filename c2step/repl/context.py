@@ -1,5 +1,6 @@
 """What commands, argument types and completion see of a running prompt."""
 
+import shutil
 import tempfile
 from typing import TYPE_CHECKING, Any, Dict, List, Optional, TextIO
 
@@ -33,7 +34,7 @@ class Context:
         self.displays = Displays()
         self.log_path = ""
         self._log: Optional[TextIO] = None
-        self._scratch: Optional["tempfile.TemporaryDirectory[str]"] = None
+        self._scratch: List[str] = []
         self._interpreter: Optional["Interpreter"] = None
 
     @property
@@ -67,9 +68,8 @@ class Context:
 
     def scratch(self, name: str) -> str:
         """A new folder that goes away with the prompt."""
-        if self._scratch is None:
-            self._scratch = tempfile.TemporaryDirectory(prefix="c2step-prompt-")
-        return tempfile.mkdtemp(prefix=name + "-", dir=self._scratch.name)
+        self._scratch.append(tempfile.mkdtemp(prefix="c2step-%s-" % name))
+        return self._scratch[-1]
 
     # -- what is said -------------------------------------------------------------------------
 
@@ -115,8 +115,8 @@ class Context:
         """End inner sessions and the log, take scratch folders away."""
         self.frames.close()
         self.log_to(None)
-        if self._scratch is not None:
-            self._scratch.cleanup()
+        for folder in self._scratch:
+            shutil.rmtree(folder, ignore_errors=True)
 
     # -- names --------------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ that of the last command that ran operators (so `skip` or a later `run` that suc
 that is good, DIFFERS when any `compare` differed, INCONCLUSIVE when one could not tell.
 """
 
+import itertools
 import re
 import signal
 import threading
@@ -56,16 +57,21 @@ class Interpreter:
 
     def run(self, line: str) -> Iterator[Result]:
         """Run the commands of one line, one result each; an empty line repeats the last step-like one."""
-        for text in self._commands(line) or ([self._repeat] if self._repeat and not line.strip() else []):
+        again = self._repeat and not line.strip() and self._collecting is None
+        repeated = [self._repeat] if again else []
+        for text in itertools.chain(self._commands(line), repeated):
             for result in self._run_one(text):
                 yield result
                 if result.stop or result.status is ExitStatus.INTERRUPTED:
                     return
 
-    def _commands(self, line: str) -> List[str]:
-        """The commands of a line; aliases among the commands of a breakpoint wait until these are run."""
-        commands = split_commands(line)
-        return commands if self._collecting is not None else [t for c in commands for t in self.aliases.expand(c)]
+    def _commands(self, line: str) -> Iterator[str]:
+        """The commands of a line, as they come: one may define the alias that the next one is."""
+        for command in split_commands(line):
+            if self._collecting is not None:  # aliases among them wait until they are run
+                yield command
+            else:
+                yield from self.aliases.expand(command)
 
     def collect(self, into: List[str]) -> None:
         """Take what comes, up to `end`, as the commands of a breakpoint."""

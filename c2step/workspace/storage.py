@@ -25,23 +25,28 @@ class Storage:
         self._ranges: Dict[str, Tuple[int, int]] = {}
         self._sorted: List[Tuple[int, str]] = []
 
-    def __contains__(self, name: str) -> bool:
-        return name in self._ranges
+    def place(self, name: str, array: Optional[np.ndarray]) -> bool:
+        """Remember where a blob's tensor is, and say whether that is new.
 
-    def place(self, name: str, array: Optional[np.ndarray]) -> None:
-        """Remember where a blob's tensor is; an array of its own memory, or none, is no tensor's."""
-        self.forget(name)
+        An array of its own memory, or none, is no tensor's.
+        """
         if array is None or array.flags.owndata or not array.size:
-            return
-        start = int(array.__array_interface__["data"][0])
-        self._ranges[name] = (start, start + array.nbytes)
+            return self.forget(name)
+        start = array.ctypes.data
+        found = (start, start + array.nbytes)
+        if self._ranges.get(name) == found:
+            return False
+        self.forget(name)
+        self._ranges[name] = found
         bisect.insort(self._sorted, (start, name))
+        return True
 
-    def forget(self, name: str) -> None:
-        """A blob is gone, or its tensor may be elsewhere."""
+    def forget(self, name: str) -> bool:
+        """A blob is gone, or its tensor may be elsewhere; whether it was known."""
         known = self._ranges.pop(name, None)
         if known is not None:
             del self._sorted[bisect.bisect_left(self._sorted, (known[0], name))]
+        return known is not None
 
     def sharers(self, name: str) -> Set[str]:
         """The other blobs whose memory overlaps a blob's."""
@@ -61,13 +66,15 @@ class Sharing:
         """`read` views a blob that was not seen yet."""
         self.storage = Storage()
         self._read = read
+        self._seen: Set[str] = set()
         self._pairs: Set[Pair] = set()
 
     def see_inputs(self, names: Sequence[str]) -> None:
         """Look where the inputs of an operator are, those that were not seen yet."""
         for name in names:
-            if name and name not in self.storage:
-                self.storage.place(name, self._read(name).array)
+            if name not in self._seen:
+                self._seen.add(name)
+                self.storage.place(name, self._read(name).array if name else None)
 
     def see_outputs(self, blobs: Sequence[Blob]) -> Tuple[List[Pair], Dict[str, bool]]:
         """Look where the outputs are.
@@ -75,8 +82,10 @@ class Sharing:
         Returns the pairs (output, other blob) that share storage, and for each other blob whether it came
         to share it by this operator: its value then is as it was.
         """
-        for blob in blobs:
-            self.storage.place(blob.name, blob.array)
+        self._seen.update(blob.name for blob in blobs)
+        moved = [blob for blob in blobs if self.storage.place(blob.name, blob.array)]
+        if not moved and not self._pairs:  # the usual case, which is to cost next to nothing
+            return [], {}
         named = {blob.name for blob in blobs}
         pairs = [(name, other) for name in sorted(named) for other in sorted(self.storage.sharers(name) - named)]
         new = {other: all(pair not in self._pairs for pair in pairs if pair[1] == other) for _, other in pairs}
@@ -86,5 +95,6 @@ class Sharing:
 
     def forget(self, name: str) -> None:
         """A blob was fed or removed."""
+        self._seen.discard(name)
         self.storage.forget(name)
         self._pairs = {pair for pair in self._pairs if name not in pair}

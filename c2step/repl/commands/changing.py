@@ -36,7 +36,9 @@ def patch(context: Context, assignment: BlobValue) -> str:
     name = assignment.ref.name
     array = _value(context, assignment)
     before = session.summary(name) if session.history.exists(name) else None
-    session.patch(name, array, assignment.text)
+    made = session.patch(name, array, assignment.text)
+    if not session.history.exists(name):
+        return "%s, when that has run or is skipped" % made
     label = blob_label(name, session.version(name))
     lines = ["%s  %s" % (label, summary_line(session.summary(name)))]
     if before is not None and before.shape != array.shape:
@@ -93,9 +95,11 @@ def _as_dtype(array: np.ndarray, dtype: Any, text: str) -> np.ndarray:
     """In the blob's dtype, which operators want; UsageError where values of another kind would be lost."""
     if array.dtype == dtype or array.dtype.kind in "OSU" or np.dtype(dtype).kind in "OSU":
         return array
-    with np.errstate(all="ignore"):
-        cast = array.astype(dtype)
-        same = np.array_equal(cast.astype(array.dtype), array) or array.dtype.kind == np.dtype(dtype).kind == "f"
+    same = array.dtype.kind in "biuf"
+    if same:
+        with np.errstate(all="ignore"):
+            cast = array.astype(dtype)
+            same = np.array_equal(cast.astype(array.dtype), array) or array.dtype.kind == np.dtype(dtype).kind == "f"
     if not same:
         raise UsageError("%s gives %s, and the blob is %s" % (text, array.dtype, dtype), "convert it: .astype(...)")
     return cast
