@@ -2,10 +2,13 @@
 
   c2step lint model.onnx
   c2step lint model.onnx --json
+  c2step lint model.onnx --runtime 1.2.0
 
 Each finding has a code, the ONNX node, the effect (refuse: at conversion, fail: at run, wrong: silently,
 die: the process, note), and the repair that --import repaired makes, where there is one; with --import
 repaired, what is left after it.
+With --runtime, also the operators that this version of Caffe2 does not have, and arguments that its schemas
+do not list, in what the model becomes there.
 The exit status is 1 where anything but notes was found.
 """
 
@@ -14,13 +17,13 @@ import json
 import os
 from typing import Any, Dict, List
 
-from ..errors import ExitStatus
+from ..errors import ExitStatus, ModelError, WorkerDied
 from ..importer.inputs import parse_dims
 from ..launch import unpack_folder
 from ..render import quote, table
 from ..workspace.process import ProcessWorkspace
 from ..workspace.runtime import find_runtime
-from .options import add_model, show_output
+from .options import add_model, say, show_output
 
 __all__ = ["add_arguments", "run"]
 
@@ -56,8 +59,22 @@ def _findings(options: argparse.Namespace) -> List[Dict[str, Any]]:
         paths = {key: getattr(options, key) for key in ("model", "init_net", "predict_net")}
         spec: Dict[str, Any] = {key: os.path.abspath(path) for key, path in paths.items() if path}
         spec.update(unpack_folder(workspace, options.model))
-        findings = workspace.lint(dict(spec, dims=parse_dims(options.dim)))
+        spec["dims"] = parse_dims(options.dim)
+        findings = workspace.lint(spec)
         repaired = options.importing == "repaired"
+        if options.runtime:
+            findings += _of_version(workspace, dict(spec, **{"import": options.importing}), findings)
         return [finding for finding in findings if not (repaired and finding["repair"])]
     finally:
         workspace.close()
+
+
+def _of_version(workspace: ProcessWorkspace, spec: Dict[str, Any], known: List[Dict[str, Any]]) -> List[Dict[str, Any]]:
+    """What this version lacks and is not said yet; a model that it cannot convert has been told of above."""
+    try:
+        found = workspace.lint(dict(spec, operators=True))
+    except (ModelError, WorkerDied) as error:
+        say("operators and arguments were not looked at: %s" % error.message)
+        return []
+    said = {(finding["code"], finding["node"]) for finding in known}
+    return [finding for finding in found if (finding["code"], finding["node"]) not in said]

@@ -54,7 +54,8 @@ def load_pair(files: ModelFiles) -> Pair:
         )
     _refuse_swapped(files, init, predict)
     notes = _drop_repeated(init, predict)
-    notes += map_to_cpu(init, "init_net") + map_to_cpu(predict, "predict_net")
+    for role, net in (("init_net", init), ("predict_net", predict)):
+        notes += map_to_cpu(net, role) + _engines(net, role)
     return Pair(init, predict, notes + _declarations(init, predict))
 
 
@@ -141,6 +142,16 @@ def _map_option(owner: Any) -> str:
     return kind
 
 
+def _engines(net: Any, role: str) -> List[str]:
+    """What names an engine that only a GPU has; Caffe2 then runs the operator without it, and the field stays."""
+    counts: Dict[str, int] = {}
+    for op in net.op:
+        if "CUDNN" in op.engine.split(","):
+            counts[op.type] = counts.get(op.type, 0) + 1
+    shown = ", ".join("%s (%d times)" % item if item[1] > 1 else item[0] for item in counts.items())
+    return ["%s: engine CUDNN, which the CPU has not, is passed over: %s" % (role, shown)] if counts else []
+
+
 def _device_name(option: Any) -> str:
     names = (
         {v.number: v.name for v in caffe2_pb2.DESCRIPTOR.enum_types_by_name["DeviceTypeProto"].values}
@@ -172,32 +183,6 @@ def _declarations(init: Any, predict: Any) -> List[str]:
             % ", ".join(last[:8])
         )
     return notes
-
-
-def lint_nets(pair: Pair) -> List[Dict[str, Any]]:
-    """Operators of native nets that this build of Caffe2 does not have."""
-    from caffe2.python import workspace
-
-    known = set(workspace.RegisteredOperators())
-    findings = []
-    for role, net in (("init_net", pair.init_net), ("predict_net", pair.predict_net)):
-        for index, op in enumerate(net.op):
-            if op.type not in known:
-                message = "this build of Caffe2 has no operator %s" % op.type
-                findings.append(_finding("operator-missing", "%s operator %d" % (role, index), op.type, message, index))
-    return findings
-
-
-def _finding(code: str, node: str, op_type: str, message: str, index: int) -> Dict[str, Any]:
-    return {
-        "code": code,
-        "node": node,
-        "op_type": op_type,
-        "effect": "fail",
-        "repair": "",
-        "message": message,
-        "index": index,
-    }
 
 
 def to_net(net: Any, node_of: Sequence[int] = (), nodes: Sequence[OnnxNode] = ()) -> Net:

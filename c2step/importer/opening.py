@@ -17,6 +17,7 @@ from ..errors import ModelError
 from ..net import Net, OnnxNode
 from . import netdef
 from .files import ModelFiles, find_model
+from .operators import lint_nets, missing
 
 __all__ = ["Loaded", "Opened", "lint_model", "load_model", "open_model"]
 
@@ -129,7 +130,15 @@ def open_model(loaded: Loaded, spec: Dict[str, Any], on_node: Callable[[int, str
 def _open_pair(files: ModelFiles, pair: netdef.Pair) -> Opened:
     given = [(name, None, None) for name in pair.predict_net.external_output]
     notes = ([files.note] if files.note else []) + pair.notes
-    return Opened(files, pair.init_net, pair.predict_net, list(netdef.inputs_of(pair)), list(given), notes)
+    return Opened(
+        files,
+        pair.init_net,
+        pair.predict_net,
+        list(netdef.inputs_of(pair)),
+        list(given),
+        notes,
+        missing(pair.init_net, "init_net") + missing(pair.predict_net, "predict_net"),
+    )
 
 
 def _open_onnx(loaded: Loaded, spec: Dict[str, Any], on_node: Callable[[int, str], None]) -> Opened:
@@ -172,9 +181,16 @@ def _open_onnx(loaded: Loaded, spec: Dict[str, Any], on_node: Callable[[int, str
 
 
 def lint_model(loaded: Loaded, spec: Dict[str, Any]) -> List[Dict[str, Any]]:
-    """What Caffe2 will refuse, fail at, die of or get wrong, as JSON; nothing is converted."""
+    """What Caffe2 will refuse, fail at, die of or get wrong, as JSON; nothing is converted.
+
+    With `operators` in `spec` instead what this Caffe2 does not have of the operators and arguments that the
+    model becomes: that does convert, and a conversion may end the process.
+    """
+    if spec.get("operators"):
+        opened = open_model(loaded, dict(spec, partial=True), lambda index, label: None)
+        return lint_nets(opened.init_net, opened.predict_net, opened.to_net())
     if loaded.pair is not None:
-        return netdef.lint_nets(loaded.pair)
+        return missing(loaded.pair.init_net, "init_net") + missing(loaded.pair.predict_net, "predict_net")
     from . import backend
     from .lint import lint
 

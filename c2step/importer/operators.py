@@ -1,0 +1,75 @@
+"""What a version of Caffe2 does not have of the operators and arguments in two nets.  Worker side only."""
+
+from typing import Any, Dict, Iterable, List, Optional, Set
+
+from ..net import Net
+
+__all__ = ["lint_nets", "missing"]
+
+
+def missing(net: Any, role: str, plain: Optional[Net] = None) -> List[Dict[str, Any]]:
+    """The operators of a net that this Caffe2 does not have; `plain` is the net with its ONNX nodes."""
+    from caffe2.python import workspace
+
+    known = set(workspace.RegisteredOperators())
+    return [
+        _finding("operator-missing", role, index, op.type, "fail", "this Caffe2 has no operator %s" % op.type, plain)
+        for index, op in enumerate(net.op)
+        if op.type not in known
+    ]
+
+
+def lint_nets(init_net: Any, predict_net: Any, plain: Optional[Net] = None) -> List[Dict[str, Any]]:
+    """Operators that this Caffe2 does not have, and arguments that its schemas do not list."""
+    found = missing(init_net, "init_net") + missing(predict_net, "predict_net", plain)
+    return found + _unlisted(init_net, "init_net", None) + _unlisted(predict_net, "predict_net", plain)
+
+
+def _unlisted(net: Any, role: str, plain: Optional[Net]) -> List[Dict[str, Any]]:
+    """A note for each operator type with arguments that the type's schema does not list, at its first operator.
+
+    A schema that lists no argument at all, as Conv's, says nothing about arguments.
+    """
+    listed: Dict[str, Set[str]] = {}
+    unlisted: Dict[str, Dict[str, int]] = {}  # the arguments of a type, with the first operator that has them
+    for index, op in enumerate(net.op):
+        if op.type not in listed:
+            listed[op.type] = _arguments(op.type)
+        for arg in op.arg if listed[op.type] else ():
+            if arg.name not in listed[op.type]:
+                unlisted.setdefault(op.type, {}).setdefault(arg.name, index)
+    return [
+        _finding("argument-unlisted", role, min(names.values()), op_type, "note", _words(op_type, names), plain)
+        for op_type, names in unlisted.items()
+    ]
+
+
+def _words(op_type: str, names: Iterable[str]) -> str:
+    return "the schema of %s in this Caffe2 does not list %s, which it may pass over or read all the same" % (
+        op_type,
+        ", ".join(names),
+    )
+
+
+def _arguments(op_type: str) -> Set[str]:
+    """The arguments that the schema of an operator type lists; empty where it lists none or there is no schema."""
+    from caffe2.python import workspace
+
+    schema = workspace.C.OpSchema.get(op_type)
+    return {arg.name for arg in schema.args} if schema is not None else set()
+
+
+def _finding(
+    code: str, role: str, index: int, op_type: str, effect: str, message: str, plain: Optional[Net]
+) -> Dict[str, Any]:
+    place = "%s operator %d" % (role, index)
+    node = plain.operators[index].node if plain else None
+    return {
+        "code": code,
+        "node": "%s (%s)" % (place, node.label) if node else place,
+        "op_type": op_type,
+        "effect": effect,
+        "repair": "",
+        "message": message,
+        "index": index,
+    }
