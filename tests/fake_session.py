@@ -60,6 +60,8 @@ class FakeSession:
         self.calls: List[str] = []
         self.restart()
 
+    max_bytes = max_memory = None
+
     def restart(self) -> Stop:
         self.position, self.iteration, self.steps = 0, 1, []  # type: int, int, List[Step]
         self._status: Dict[int, str] = {}

@@ -30,7 +30,7 @@ def budget_lines(context: Context, stop: "Stop") -> List[str]:
     """What to say at a stop that a limit made; a person at a terminal is asked for more."""
     if stop.reason == "full":
         return _disk(context)
-    if stop.reason == "failed" and context.session.max_memory and _NO_MEMORY.search(stop.detail):
+    if stop.reason == "failed" and _NO_MEMORY.search(stop.detail) and context.session.max_memory:
         return _memory(context)
     return []
 
