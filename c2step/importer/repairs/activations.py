@@ -130,12 +130,15 @@ def prelu(node: Node, g: Rewriter) -> Optional[str]:
     else:
         count = int(np.prod([d or 0 for d in slopes], dtype=np.int64))
         channels = shape[1] if len(shape) > 1 else shape[0] if shape else 1
-        if count == 1:
+        aligned = (1,) * (len(shape) - len(slopes)) + tuple(slopes)
+        as_channels = len(shape) > 1 and aligned[1] == count
+        if len(shape) < 2:
+            g.found("prelu-slope", "fail", "Caffe2's PRelu wants two dimensions or more")
+        elif count == 1:
             return None
-        as_channels = len(slopes) == len(shape) - 1 and slopes[0] == count
-        if count != channels:
+        elif count != channels:
             g.found("prelu-slope", "fail", "Caffe2's PRelu takes one slope or one per channel")
-        elif as_channels and len(shape) > 1 or len(shape) == 2 and len(slopes) == 1:
+        elif as_channels:
             return None
         else:
             g.found(

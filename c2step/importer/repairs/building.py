@@ -207,6 +207,8 @@ def expand(g: Rewriter, x: str, shape: Sequence[int], out: str = "") -> str:
     """`x` broadcast to `shape`."""
     if not out and g.shape(x) == tuple(shape):
         return x
+    if 0 in shape:
+        return fill(g, shape, 0, g.dtype(x), out)
     target = g.const(np.array(shape, np.int64))
     return through(g, x, _WIDE, out, lambda v, o: g.emit("Expand", [v, target], g.dtype(v), list(shape), o))
 

@@ -14,7 +14,7 @@ import onnx
 
 from ..rewriter import Node, Rewriter, Unrepairable
 from ..values import dtype_name
-from .building import HELD, broadcast_shape, carrier, cast, copy
+from .building import HELD, broadcast_shape, carrier, cast, copy, fill
 
 __all__ = ["NATIVE", "RULES"]
 
@@ -249,6 +249,18 @@ def held(node: Node, g: Rewriter) -> Optional[str]:
     return "fed as %s, bit for bit" % name
 
 
+def constant_of_shape(node: Node, g: Rewriter) -> Optional[str]:
+    """ConstantOfShape of types that Caffe2's backend does not fill with."""
+    tensor = node.attr("value")
+    name = dtype_name(tensor.data_type) if tensor is not None else "float32"
+    if name in ("float32", "float64", "int32", "int64"):
+        return None
+    g.found("constant-type", "refuse", "Caffe2's backend fills no shape with %s" % name)
+    value = onnx.numpy_helper.to_array(tensor).reshape(-1)[0]
+    fill(g, [int(d) for d in g.known(node.out)], value, name, node.out)
+    return "written as ConstantFill of a fixed shape"
+
+
 RULES = dict.fromkeys(NATIVE, elementwise)
 RULES.update(
     {
@@ -265,5 +277,6 @@ RULES.update(
         "BitwiseXor": bitwise,
         "BitwiseNot": bitwise_not,
         "Constant": held,
+        "ConstantOfShape": constant_of_shape,
     }
 )

@@ -30,6 +30,8 @@ def _slice_plan(node: Node, g: Rewriter) -> List[Tuple[int, int, int, int]]:
 
 def slice_all(node: Node, g: Rewriter) -> Optional[str]:
     """One Caffe2 Slice for each axis, Gather where the step is not 1."""
+    if node.opset >= 10 and _takes_all(node, g):
+        return None
     if node.opset >= 10:
         g.found("slice-inputs", "wrong", "Caffe2 drops the inputs of Slice-10 and returns the whole tensor")
     elif not _slice_fails(node, g):
@@ -42,6 +44,15 @@ def slice_all(node: Node, g: Rewriter) -> Optional[str]:
         x = _slice_one(g, x, axis, start, end, step)
     copy(g, x, node.out)
     return "one Slice for each axis: %s" % ", ".join("axis %d" % p[0] for p in plan)
+
+
+def _takes_all(node: Node, g: Rewriter) -> bool:
+    """Whether Slice-10 is known to give the whole tensor."""
+    shape = g.shape(node.input(0))
+    if shape is None or any(g.value(name) is None for name in node.inputs[1:] if name):
+        return False
+    sizes = [(shape[axis], part) for axis, *part in _slice_plan(node, g)]
+    return all(size is not None and slice(*part).indices(size) == (0, size, 1) for size, part in sizes)
 
 
 def _slice_fails(node: Node, g: Rewriter) -> bool:

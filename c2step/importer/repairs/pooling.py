@@ -67,7 +67,18 @@ def window_of(node: Node, g: Rewriter, kernel: Sequence[int]) -> Window:
 
 def _overhang(size: int, count: int, kernel: int, stride: int, dilation: int, begin: int, end: int) -> int:
     """How far the last of `count` windows reaches past the end; onnx's shape inference says how many there are."""
+    if (count - 1) * stride >= size + begin:
+        raise Unrepairable("the last window of ceil_mode lies wholly in the padding, where ONNX's versions differ")
     return max(0, (count - 1) * stride + (kernel - 1) * dilation + 1 - (size + begin + end))
+
+
+def _hangs_over(node: Node, g: Rewriter) -> bool:
+    """Whether ceil_mode changes anything, as far as is known."""
+    shape = g.shape(node.input(0))
+    try:
+        return shape is None or None in shape or any(window_of(node, g, node.attr("kernel_shape")).over)
+    except Unrepairable:
+        return True
 
 
 def _found_window(node: Node, g: Rewriter) -> bool:
@@ -76,10 +87,8 @@ def _found_window(node: Node, g: Rewriter) -> bool:
     before = len(g.reports)
     if mode.startswith("SAME"):
         g.found("auto-pad", "wrong", "Caffe2 drops auto_pad=%s and pads nothing" % mode)
-    if node.attr("ceil_mode", 0):
-        shape = g.shape(node.input(0))
-        if shape is None or None in shape or any(window_of(node, g, node.attr("kernel_shape")).over):
-            g.found("pool-ceil-mode", "wrong", "Caffe2 drops ceil_mode and leaves out the last, partial window")
+    if node.attr("ceil_mode", 0) and _hangs_over(node, g):
+        g.found("pool-ceil-mode", "wrong", "Caffe2 drops ceil_mode and leaves out the last, partial window")
     if any(d != 1 for d in node.attr("dilations") or []):
         g.found("pool-dilations", "fail", "Caffe2's pooling has no dilations")
     dtype = g.dtype(node.input(0))
@@ -251,7 +260,13 @@ def along(g: Rewriter, x: str, matrix: np.ndarray, axis: int, out: str = "") -> 
 
 def lp_pool(node: Node, g: Rewriter) -> Optional[str]:
     """(sum |x|^p)^(1/p) from AveragePool of |x|^p that counts padding."""
-    g.found("lppool-p", "fail", "Caffe2's LpPool wants p as a float, its backend gives an int")
+    if "p" in node.attrs:
+        g.found("lppool-p", "fail", "Caffe2's LpPool wants p as a float, its backend gives an int")
+    shape = g.shape(node.input(0))
+    if shape is not None and len(shape) != 4:
+        g.found("pool-rank", "fail", "Caffe2's LpPool takes four dimensions only")
+    if not _found_window(node, g) and not g.reports:
+        return None
     p = float(node.attr("p", 2))
     window = window_of(node, g, node.attr("kernel_shape"))
     x = g.onnx("Abs", cast(g, node.input(0), "float32"))

@@ -16,10 +16,21 @@ from .indexing import flat_indices, row_numbers
 __all__ = ["RULES"]
 
 
+def _whole_rows(node: Node, g: Rewriter, axis: int) -> bool:
+    """Whether the indices span the data in every other dimension, and none is known to be negative."""
+    shape, picked, places = g.shape(node.input(0)), g.shape(node.input(1)), g.value(node.input(1))
+    if shape is None or picked is None or (places is not None and places.size and places.min() < 0):
+        return False
+    axis %= max(1, len(shape))
+    return shape[:axis] == picked[:axis] and shape[axis + 1 :] == picked[axis + 1 :]
+
+
 def scatter_elements(node: Node, g: Rewriter) -> Optional[str]:
     """Scatter with its axis said, or ATen's where a reduction is asked for."""
     reduction = node.attr("reduction", "none")
     axis = int(node.attr("axis", 0))
+    if node.op == "Scatter" and "axis" in node.attrs and _whole_rows(node, g, axis):
+        return None
     if node.op == "Scatter":
         g.found("scatter-axis", "wrong", "Caffe2's Scatter works along axis 1 unless told, and misplaces rows")
     else:
