@@ -1,25 +1,31 @@
 """Two Caffe2 versions in lockstep: the same nets, the same inputs, on another runtime."""
 
 import tempfile
-from typing import Optional
+from typing import List, Optional
 
 from ..launch import open_session
 from ..recording import Keep
 from ..references import Reference, open_capture
-from ..stepper import Session
+from ..stepper import Session, Stop
 
 __all__ = ["run_elsewhere", "run_through"]
 
 
-def run_through(session: Session) -> None:
-    """Run to the end of predict_net, past operators that fail; KeyboardInterrupt where the user stops it."""
+def run_through(session: Session) -> List[Stop]:
+    """Run to the end of predict_net, past operators that fail, and return the stops at those.
+
+    KeyboardInterrupt where the user stops it.
+    """
+    failed = []
     stop = session.cont()
     while stop.reason in ("failed", "died", "timeout"):
+        failed.append(stop)
         session.skip()
         stop = session.cont()
     if stop.reason == "interrupted":
         raise KeyboardInterrupt
     session.finish(stop)
+    return failed
 
 
 def run_elsewhere(session: Session, runtime: str, directory: str, timeout: Optional[float] = None) -> Reference:

@@ -139,17 +139,13 @@ def _run(opener: Opener, row: Row, keep: Keep, drawn: Dict[str, np.ndarray]) -> 
         for name in set(drawn) & set(session.drawn):
             session.feed(name, drawn[name])
         try:
-            run_through(session)
+            failed = run_through(session)
         except C2StepError as error:
             row.error = error.message
             return None
         model = session.model
         row.operators = len(model.predict_net)
-        row.failures = [
-            _place(step.operator, step.error or step.status)
-            for step in session.steps
-            if step.status not in ("ok", "skipped")
-        ]
+        row.failures = [_place(stop.operator, stop.detail or stop.reason) for stop in failed if stop.operator]
         names = model.output_names() or [name for op in model.predict_net.operators[-1:] for name in op.outputs]
         native, drawn = model.kind == "nets", session.drawn
     assert keep.directory
