@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, FrozenSet, Iterable, List
 import numpy as np
 
 from .blob import INT8, MISSING, OTHER, STRING, TENSOR, UNINITIALISED, UNREADABLE, Blob, BlobSummary
-from .net import BlobVersion, Net, Operator
+from .net import BlobVersion, Net, Operator, is_random, is_stateful
 
 if TYPE_CHECKING:
     from .history import Step
@@ -164,7 +164,7 @@ def listing(
             str(op.index),
             op.type,
             quote(_label(op)) if _label(op) else "-",
-            _blobs_of(op),
+            _blobs_of(op) + _chance(op),
         ]
         for op in net.operators[start:stop]
     ]
@@ -175,6 +175,11 @@ def listing(
     if position >= len(net) and stop >= len(net):
         lines.append("-->  end of the net")
     return "\n".join(lines + legend)
+
+
+def _chance(op: Operator) -> str:
+    """What is said of an operator that another run may find otherwise."""
+    return "  ~random" if is_random(op) else "  ~stateful" if is_stateful(op) else ""
 
 
 def figures(summary: BlobSummary) -> str:

@@ -242,13 +242,13 @@ def test_listing():
         == """\
      o  0  Conv     Conv_7  (data, w) -> (conv1)
 -->  F  1  Relu     -       (conv1) -> (conv1)
-     .  2  Dropout  drop    (conv1) -> ("a b", mask)
+     .  2  Dropout  drop    (conv1) -> ("a b", mask)  ~random
 status: . not run   o ok   F failed   D died   S skipped   ? output not written"""
     )
     assert (
         listing(net(), "ooo".__getitem__, 3, 2, 12, marks=[2])
         == """\
-     o  b  2  Dropout  drop  (conv1) -> ("a b", mask)
+     o  b  2  Dropout  drop  (conv1) -> ("a b", mask)  ~random
 -->  end of the net
 status: . not run   o ok   F failed   D died   S skipped   ? output not written"""
     )

@@ -108,7 +108,7 @@ def test_list_where_and_op(say):
         == """\
      o     0  Add       Add_0       (x, one) -> (sum)
 -->  .     1  Relu      Relu_1      (sum) -> (sum)
-     .     2  Dropout   Dropout_2   (sum) -> (drop, mask)
+     .     2  Dropout   Dropout_2   (sum) -> (drop, mask)  ~random
      .     3  Quantize  Quantize_3  (drop) -> (q)
      .  b  4  Copy      Copy_4      (sum) -> ("a b")
      .  b  5  Copy      Copy_5      ("a b") -> (17)

@@ -16,7 +16,7 @@ from .nesting import inside_text
 def list_(context: Context, operators: Optional[OperatorRange] = None, *, inside: bool = False) -> str:
     """List operators: status, index, type, ONNX node, inputs and outputs.
 
-    `-->` stands at the next one, b where a breakpoint is.
+    `-->` stands at the next one, b where a breakpoint is, ~ at those that another run may find otherwise.
 
     list          those around the position
     list 10-20    operators 10 to 20
