@@ -1,11 +1,12 @@
 """What the tests of pages need: a net of 500 operators with one wrong one, a blame's folder, and a browser."""
 
 import contextlib
+import fcntl
 import os
 import shutil
 import subprocess
 import sys
-from typing import Any, Iterator, List
+from typing import Any, Callable, Iterator, List
 
 import numpy as np
 
@@ -61,6 +62,27 @@ def long_blame(folder: str) -> str:
     return kept
 
 
+def ceil_blame(folder: str, models: str) -> str:
+    """Blame MaxPool with ceil_mode, which Caffe2 ignores; returns the kept folder."""
+    kept, model = os.path.join(folder, "kept"), os.path.join(models, "digits_ceil")
+    c2step("blame", model + "/model.onnx", "--input", model + "/input.npz", "--against", model + "/reference.npz",
+           "--keep", kept, status=1)  # fmt: skip
+    return kept
+
+
+def once(factory: Any, name: str, make: Callable[[str], str]) -> str:
+    """What `make` makes of a new folder: once for all the processes that run tests at the same time."""
+    root = factory.getbasetemp()
+    root = root.parent if os.environ.get("PYTEST_XDIST_WORKER") else root
+    done = root / (name + ".done")
+    with open(str(root / (name + ".lock")), "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not done.exists():
+            (root / name).mkdir()
+            done.write_text(make(str(root / name)))
+        return str(done.read_text())
+
+
 class Visit:
     """An open page, and what it said and asked for."""
 
@@ -71,6 +93,12 @@ class Visit:
         page.on("console", lambda message: self.complaints.append(message.text) if message.type == "error" else None)
         page.on("pageerror", lambda error: self.complaints.append(str(error)))
         page.on("request", lambda request: self.requests.append(request.url))
+
+    def picture(self, name: str) -> None:
+        """Keep what is on the screen as one of the README's pictures, if C2STEP_PICTURES names a folder for them."""
+        folder = os.environ.get("C2STEP_PICTURES")
+        if folder:
+            self.page.screenshot(path=os.path.join(folder, name + ".png"))
 
     def elsewhere(self, *here: str) -> List[str]:
         """The requests that went anywhere but to `here`."""

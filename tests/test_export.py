@@ -15,17 +15,13 @@ from c2step.cli import main
 from c2step.export import tables
 from c2step.net import Net
 from conftest import absent
-from report_support import browser, c2step
+from report_support import browser, ceil_blame, once
 
 
 @pytest.fixture(scope="module")
 def ceil(models, tmp_path_factory):
     """A blame's folder: MaxPool with ceil_mode, which Caffe2 ignores."""
-    folder = str(tmp_path_factory.mktemp("ceil") / "kept")
-    model = os.path.join(models, "digits_ceil")
-    c2step("blame", model + "/model.onnx", "--input", model + "/input.npz", "--against", model + "/reference.npz",
-           "--keep", folder, status=1)  # fmt: skip
-    return folder
+    return once(tmp_path_factory, "ceil", lambda folder: ceil_blame(folder, models))
 
 
 @pytest.fixture(scope="module")

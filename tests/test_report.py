@@ -15,23 +15,19 @@ from c2step.pictures import histogram, maps, palettes, png
 from c2step.report import open_source, page, write_report
 from c2step.report.page import data_of
 from conftest import absent
-from report_support import WRONG, Visit, browser, c2step, long_blame
+from report_support import WRONG, Visit, browser, c2step, ceil_blame, long_blame, once
 
 
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory):
     """A blame's folder: 500 operators, number 250 wrong."""
-    return long_blame(str(tmp_path_factory.mktemp("long")))
+    return once(tmp_path_factory, "long", long_blame)
 
 
 @pytest.fixture(scope="module")
 def ceil(models, tmp_path_factory):
     """A blame's folder: MaxPool with ceil_mode, which Caffe2 ignores."""
-    folder = str(tmp_path_factory.mktemp("ceil") / "kept")
-    model = os.path.join(models, "digits_ceil")
-    c2step("blame", model + "/model.onnx", "--input", model + "/input.npz", "--against", model + "/reference.npz",
-           "--keep", folder, status=1)  # fmt: skip
-    return folder
+    return once(tmp_path_factory, "ceil", lambda folder: ceil_blame(folder, models))
 
 
 @pytest.fixture(scope="module")
@@ -171,7 +167,8 @@ def test_a_file_that_is_no_blame(tmp_path):
 def opened(visit, folder):
     path = folder + ".html"
     if not os.path.exists(path):
-        write_report(open_source(folder), path)
+        write_report(open_source(folder), "%s.%d" % (path, os.getpid()))
+        os.replace("%s.%d" % (path, os.getpid()), path)
     visit.page.goto("file://" + path)
     return visit.page
 
@@ -186,6 +183,7 @@ def test_the_graph_of_500_operators_is_drawn_and_searched(visit, kept):
     assert len({tuple(box) for box in boxes}) == 500  # none lies on another
     view = tab.locator("#net-graph").bounding_box()
     assert all(view["x"] <= x and view["y"] <= y <= view["y"] + view["height"] for x, y in boxes)
+    visit.picture("graph")
     tab.fill("#graph-search", "v%d" % WRONG)
     assert tab.locator("#graph-count").inner_text() == "2 of 500"  # the operator, and the one that reads its blob
     tab.press("#graph-search", "Enter")
@@ -202,6 +200,7 @@ def test_the_origin_is_found_by_clicking_from_the_summary(visit, kept):
     tab = opened(visit, kept)
     assert tab.locator("#verdict").inner_text() == "FAIL"
     assert tab.locator("svg.errors .mark").count() >= 1000
+    visit.picture("summary")
     tab.click(".origin-link")
     assert tab.locator("article.operator h2").inner_text().split() == [
         "ORIGIN",
@@ -213,6 +212,8 @@ def test_the_origin_is_found_by_clicking_from_the_summary(visit, kept):
     assert "f: 0.5099" in tab.locator("article.operator pre").inner_text()
     shown = tab.locator(".maps img").evaluate_all("all => all.map(i => [i.naturalWidth > 0, i.alt.split(':')[0]])")
     assert shown == [[True, "Caffe2, alone"], [True, "reference"], [True, "difference"]]
+    tab.locator(".blob").first.scroll_into_view_if_needed()
+    visit.picture("operator")
     assert (visit.complaints, visit.elsewhere("file:")) == ([], [])
 
 

@@ -18,17 +18,13 @@ from c2step.serve.desk import line_of
 from c2step.serve.pages import Pages
 from c2step.serve.server import Server
 from conftest import absent
-from report_support import Visit, browser, c2step
+from report_support import Visit, browser, ceil_blame, once
 
 
 @pytest.fixture(scope="module")
 def kept(models, tmp_path_factory):
     """A blame's folder: MaxPool with ceil_mode, which Caffe2 ignores."""
-    folder = str(tmp_path_factory.mktemp("ceil") / "kept")
-    model = os.path.join(models, "digits_ceil")
-    c2step("blame", model + "/model.onnx", "--input", model + "/input.npz", "--against", model + "/reference.npz",
-           "--keep", folder, status=1)  # fmt: skip
-    return folder
+    return once(tmp_path_factory, "ceil", lambda folder: ceil_blame(folder, models))
 
 
 @pytest.fixture
@@ -230,6 +226,7 @@ def test_prompt_and_page_step_one_session(page, models):
         assert "min 0.25 max 0.25" in tab.inner_text("#said")
         tab.evaluate("location.hash = '#graph'")
         tab.wait_for_selector("#node-6.next")
+        page.picture("session")
         assert (page.complaints, page.elsewhere(url)) == ([], [])
         process.stdin.write("quit\n")
         assert process.wait(20) == 0
