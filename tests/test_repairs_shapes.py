@@ -129,6 +129,7 @@ class TestGather:
     def test_scatter(self, shape, op, opset, axis):
         u = rand(*[2 if k == axis else d for k, d in enumerate(shape)], seed=3)
         i = np.argsort(rand(*shape), axis=axis).take([0, 1], axis)
+        i, u = i[..., :1], u[..., :1]
         code = "scatter-axis" if op == "Scatter" else "no-operator"
         check([node(op, ["x", "i", "u"], ["y"], axis=axis)], {"x": rand(*shape), "i": i, "u": u}, ["y"], opset, code)
 
