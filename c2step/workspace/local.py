@@ -239,7 +239,7 @@ class LocalWorkspace(Workspace):
         if unreadable:
             event.update(status="failed", error="%s has %s" % (unreadable[0].name, unreadable[0].text))
             return
-        pairs, others = self._sharing.see_outputs(blobs)
+        pairs, others = self._sharing.see_outputs(blobs, op.input[0] if op.type == "Alias" else "")
         try:
             event["outputs"] = recorder.record(op, tick, blobs)
         except CaptureError as error:
@@ -330,7 +330,7 @@ class LocalWorkspace(Workspace):
                     C.run_operator_once(reshape.SerializeToString())
                     self._remove("c2step/old_shape")
                 self._sharing.see_inputs([other])
-                self._sharing.see_outputs([_view(name)])
+                self._sharing.see_outputs([_view(name)], other)
 
     def _remove(self, name: str) -> None:
         self._sharing.forget(name)

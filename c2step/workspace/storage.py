@@ -24,6 +24,7 @@ class Storage:
     def __init__(self) -> None:
         self._ranges: Dict[str, Tuple[int, int]] = {}
         self._sorted: List[Tuple[int, str]] = []
+        self._joined: Dict[str, Set[str]] = {}
 
     def place(self, name: str, array: Optional[np.ndarray]) -> bool:
         """Remember where a blob's tensor is, and say whether that is new.
@@ -48,10 +49,21 @@ class Storage:
             del self._sorted[bisect.bisect_left(self._sorted, (known[0], name))]
         return known is not None
 
+    def part(self, name: str) -> None:
+        """A blob has storage of its own again."""
+        group = self._joined.pop(name, set())
+        self._joined.update((member, group - {name}) for member in group - {name})
+
+    def join(self, name: str, other: str) -> None:
+        """Two blobs are known to share storage, in a Caffe2 that does not tell where its tensors are."""
+        if name not in self._ranges:
+            group = self._joined.get(other, {other}) | {name}
+            self._joined.update((member, group) for member in group)
+
     def sharers(self, name: str) -> Set[str]:
         """The other blobs whose memory overlaps a blob's."""
         if name not in self._ranges:
-            return set()
+            return self._joined.get(name, set()) - {name}
         start, end = self._ranges[name]
         first = bisect.bisect_left(self._sorted, (start, ""))
         last = bisect.bisect_left(self._sorted, (end, ""))
@@ -76,15 +88,17 @@ class Sharing:
                 self._seen.add(name)
                 self.storage.place(name, self._read(name).array if name else None)
 
-    def see_outputs(self, blobs: Sequence[Blob]) -> Tuple[List[Pair], Dict[str, bool]]:
-        """Look where the outputs are.
+    def see_outputs(self, blobs: Sequence[Blob], alias_of: str = "") -> Tuple[List[Pair], Dict[str, bool]]:
+        """Look where the outputs are; `alias_of` is the blob whose storage the operator gives to its output.
 
         Returns the pairs (output, other blob) that share storage, and for each other blob whether it came
         to share it by this operator: its value then is as it was.
         """
         self._seen.update(blob.name for blob in blobs)
         moved = [blob for blob in blobs if self.storage.place(blob.name, blob.array)]
-        if not moved and not self._pairs:  # the usual case, which is to cost next to nothing
+        if alias_of:
+            self.storage.join(blobs[0].name, alias_of)
+        elif not moved and not self._pairs:  # the usual case, which is to cost next to nothing
             return [], {}
         named = {blob.name for blob in blobs}
         pairs = [(name, other) for name in sorted(named) for other in sorted(self.storage.sharers(name) - named)]
@@ -96,5 +110,6 @@ class Sharing:
     def forget(self, name: str) -> None:
         """A blob was fed or removed."""
         self._seen.discard(name)
+        self.storage.part(name)
         self.storage.forget(name)
         self._pairs = {pair for pair in self._pairs if name not in pair}
