@@ -10,9 +10,12 @@ import zlib
 import numpy as np
 import pytest
 
+from c2step.blob import STRING, TENSOR, Blob
 from c2step.capture import Capture
 from c2step.pictures import histogram, maps, palettes, png
+from c2step.render import as_json
 from c2step.report import open_source, page, write_report
+from c2step.report.blobs import Detail, drawn
 from c2step.report.page import data_of
 from conftest import absent
 from report_support import WRONG, Visit, browser, c2step, ceil_blame, long_blame, once
@@ -125,6 +128,31 @@ def test_worst_positions_are_the_largest_differences(ceil):
     assert [abs(row[3]) for row in blob["worst"]] == largest
     index, mine, theirs, apart = blob["worst"][0]
     assert (mine, theirs, apart) == (ours[tuple(index)], golden[tuple(index)], difference[tuple(index)])
+
+
+@pytest.mark.parametrize(
+    "mine, theirs",
+    [
+        (np.float32(1), np.float32(2)),
+        (np.array([np.inf, np.nan, 1.0]), np.array([np.inf, np.nan, 3.0])),
+        (np.array([[True, False], [False, True]]), np.array([[True, True], [False, True]])),
+        (np.zeros((2, 0), np.float32), np.zeros((2, 0), np.float32)),
+        (np.full((3, 4), np.nan, np.float32), np.zeros((3, 4), np.float32)),
+        (np.arange(600, dtype=np.int64), np.arange(600, dtype=np.int64)),
+        (np.array([b"a"], dtype=object), np.array([b"a"], dtype=object)),
+    ],
+    ids=["scalar", "inf", "bool", "empty", "nan", "int64", "strings"],
+)
+def test_every_kind_of_value_is_drawn(mine, theirs):
+    kind = STRING if np.asarray(mine).dtype.kind == "O" else TENSOR
+    found = drawn(
+        Blob("a", kind, np.asarray(mine)), Blob("b", kind, np.asarray(theirs)), None, Detail(1 << 20, 1), True
+    )
+    json.dumps(json.loads(as_json(found)))
+    if np.asarray(mine).size and kind == TENSOR:
+        with np.errstate(invalid="ignore"):
+            apart = np.nan_to_num(np.abs(np.subtract(mine, theirs, dtype=np.float64)))
+        assert (max((abs(row[3]) for row in found["worst"]), default=0) == apart.max()) or np.isnan(mine).any()
 
 
 def test_the_json_alone_gives_graph_and_errors(ceil, tmp_path):

@@ -77,8 +77,7 @@ def _difference(mine: np.ndarray, theirs: np.ndarray) -> np.ndarray:
     with np.errstate(all="ignore"):
         difference = mine.astype(np.float64) - theirs.astype(np.float64)
         same = (mine == theirs) | (np.isnan(mine) & np.isnan(theirs))
-    difference[same] = 0.0  # Inf on both sides
-    return difference
+    return np.where(same, 0.0, difference)  # Inf on both sides is no difference
 
 
 def _worst(mine: np.ndarray, theirs: np.ndarray) -> List[Tuple[List[int], Any, Any, float]]:
