@@ -98,13 +98,18 @@ def _where(place: Place) -> str:
     return "operator %d %s %s" % (place.index, types, quote(place.blob))
 
 
+def _short(text: str) -> str:
+    """Why an operator failed, without Caffe2's advice on how to link it and the operator's own text."""
+    return first_line(text).split(" Verify that implementation")[0]
+
+
 def _more(row: Row) -> List[str]:
     """What the table has no room for."""
     lines = [first_line(row.error)] if row.error else []
     lines += ["refuses %s" % text for text in row.refused[:_SHOWN]]
     if len(row.refused) > _SHOWN:
         lines.append("refuses %d more" % (len(row.refused) - _SHOWN))
-    lines += ["%s fails: %s" % (_where(place), first_line(place.text)) for place in row.failures[:_SHOWN]]
+    lines += ["%s fails: %s" % (_where(place), _short(place.text)) for place in row.failures[:_SHOWN]]
     if len(row.failures) > _SHOWN:
         lines.append("%d more operators fail" % (len(row.failures) - _SHOWN))
     lines += ["%s differs: %s" % (_where(row.first), row.first.text)] if row.first else []
