@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from repair_support import check, node, rand
+from c2step.importer import backend
+from repair_support import check, model_of, node, rand, run_caffe2, run_onnxruntime
 
 IMAGES = [(1, 2, 7, 8), (2, 1, 6, 5)]
 
@@ -181,3 +182,30 @@ class TestLosses:
 def test_grid_sample(mode, padding, align):
     nodes = [node("GridSample", ["x", "g"], ["y"], mode=mode, padding_mode=padding, align_corners=align)]
     check(nodes, {"x": rand(2, 3, 4, 5), "g": rand(2, 3, 2, 2, low=-1.3, high=1.3)}, ["y"], 16, "no-operator")
+
+
+DYNAMIC = [
+    ([node("MaxPool", ["x"], ["y"], kernel_shape=[2, 2], strides=[2, 2], ceil_mode=1)], {}),
+    ([node("Conv", ["x", "w"], ["y"], kernel_shape=[3, 3], auto_pad="SAME_UPPER")], {"w": rand(2, 2, 3, 3)}),
+    ([node("Resize", ["x", "", "s"], ["y"], mode="linear")], {"s": np.array([1, 1, 2, 1.5], np.float32)}),
+    ([node("Softmax", ["x"], ["y"], axis=1)], {}),
+    ([node("HardSwish", ["x"], ["y"])], {}),
+    ([node("Slice", ["x", "a", "b", "c"], ["y"])], {"a": np.array([1]), "b": np.array([-1]), "c": np.array([2])}),
+    ([node("ReduceL2", ["x", "a"], ["y"])], {"a": np.array([1, -1])}),
+]
+
+
+@pytest.mark.parametrize("nodes, weights", DYNAMIC, ids=[n[0].op_type for n, _ in DYNAMIC])
+def test_a_batch_that_is_not_known_stays_free(nodes, weights):
+    """Repaired once for any batch, the net gives what onnxruntime gives for two of them."""
+    model = model_of(
+        nodes, {"x": rand(1, 2, 7, 5)}, ["y"], 18 if nodes[0].op_type.startswith("Reduce") else 14, weights
+    )
+    model.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "batch"
+    made = backend.import_model(model, True)
+    assert made.applied
+    for batch in (1, 3):
+        x = rand(batch, 2, 7, 5)
+        [wanted], [got] = run_onnxruntime(model, {"x": x}), run_caffe2(made, {"x": x})
+        assert got.shape == wanted.shape
+        np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-5)

@@ -140,6 +140,13 @@ class Rewriter:
             raise Unrepairable("the shape of %s is not known: give the input, or --dim" % name)
         return tuple(d for d in shape if d is not None)
 
+    def spatial(self, name: str) -> Tuple[int, ...]:
+        """The dimensions after batch and channels; Unrepairable where one of them is not known."""
+        shape = self.shape(name)
+        if shape is None or None in shape[2:]:
+            raise Unrepairable("height and width of %s are not known: give the input, or --dim" % name)
+        return tuple(d for d in shape[2:] if d is not None)
+
     def rank(self, name: str) -> int:
         """The number of dimensions of a value; Unrepairable where it is not known."""
         shape = self.shape(name)

@@ -38,7 +38,7 @@ def convolution(node: Node, g: Rewriter) -> Optional[str]:
     strides, dilations = node.attr("strides") or [1] * n, node.attr("dilations") or [1] * n
     pads = list(node.attr("pads") or [0] * 2 * n)
     if mode.startswith("SAME"):
-        pairs = [same_pads(mode, *a) for a in zip(g.known(node.input(0))[2:], kernel, strides, dilations)]
+        pairs = [same_pads(mode, *a) for a in zip(g.spatial(node.input(0)), kernel, strides, dilations)]
         pads = [p[0] for p in pairs] + [p[1] for p in pairs]
     elif mode == "VALID":
         pads = [0] * 2 * n
@@ -129,7 +129,7 @@ def _geometry(node: Node, g: Rewriter) -> _Transposed:
     mode = node.attr("auto_pad", "NOTSET")
     wanted = node.attr("output_shape")
     if wanted or mode.startswith("SAME"):
-        sizes = g.known(node.input(0))[2:]
+        sizes = g.spatial(node.input(0))
         wanted = list(wanted or [d * s for d, s in zip(sizes, strides)])[-n:]
         pads = [0] * 2 * n
         for i in range(n):

@@ -52,7 +52,7 @@ def window_of(node: Node, g: Rewriter, kernel: Sequence[int]) -> Window:
     pads = list(node.attr("pads") or [0] * 2 * n)
     mode = node.attr("auto_pad", "NOTSET")
     if mode.startswith("SAME"):
-        sizes = g.known(node.input(0))[2:]
+        sizes = g.spatial(node.input(0))
         pairs = [same_pads(mode, *args) for args in zip(sizes, kernel, strides, dilations)]
         pads = [p[0] for p in pairs] + [p[1] for p in pairs]
     elif mode == "VALID":
@@ -60,7 +60,7 @@ def window_of(node: Node, g: Rewriter, kernel: Sequence[int]) -> Window:
     begin, end = pads[:n], pads[n:]
     over = [0] * n
     if node.attr("ceil_mode", 0):
-        sizes, counts = g.known(node.input(0))[2:], g.known(node.out)[2:]
+        sizes, counts = g.spatial(node.input(0)), g.spatial(node.out)
         over = [_overhang(*args) for args in zip(sizes, counts, kernel, strides, dilations, begin, end)]
     return Window(list(kernel), strides, dilations, begin, end, over)
 
@@ -76,7 +76,7 @@ def _hangs_over(node: Node, g: Rewriter) -> bool:
     """Whether ceil_mode changes anything, as far as is known."""
     shape = g.shape(node.input(0))
     try:
-        return shape is None or None in shape or any(window_of(node, g, node.attr("kernel_shape")).over)
+        return shape is None or None in shape[2:] or any(window_of(node, g, node.attr("kernel_shape")).over)
     except Unrepairable:
         return True
 

@@ -20,7 +20,7 @@ __all__ = ["RULES"]
 class _Axis(NamedTuple):
     """How one axis is resized."""
 
-    old: int
+    old: int  # -1 where it is not known, and not changed
     new: int
     scale: float
     roi: Tuple[float, float]
@@ -45,7 +45,7 @@ def upsample(node: Node, g: Rewriter) -> Optional[str]:
         return None
     if scales is None:
         scales = g.need(node.input(1), "scales").reshape(-1).tolist()
-    return _apply(node, g, _axes(g.known(node.input(0)), scales, None, None), mode, "asymmetric", "floor")
+    return _apply(node, g, _axes(_known(g, node.input(0)), scales, None, None), mode, "asymmetric", "floor")
 
 
 def _beyond_image(node: Node, g: Rewriter) -> bool:
@@ -62,7 +62,7 @@ def resize(node: Node, g: Rewriter) -> Optional[str]:
         transform, rounding = "asymmetric", "floor"
         if mode == "nearest" and _by_resize_nearest(node, g, scales):
             return "ResizeNearest by %s" % scales[2:]
-        return _apply(node, g, _axes(g.known(node.input(0)), scales, None, None), mode, transform, rounding)
+        return _apply(node, g, _axes(_known(g, node.input(0)), scales, None, None), mode, transform, rounding)
     transform = node.attr("coordinate_transformation_mode", "half_pixel")
     rounding = node.attr("nearest_mode", "round_prefer_floor")
     sizes = g.given(node.input(3)) if node.input(3) else None
@@ -71,7 +71,7 @@ def resize(node: Node, g: Rewriter) -> Optional[str]:
         factors = scales_value.tolist()
         if _same_as_floor(transform, rounding, scales_value) and _by_resize_nearest(node, g, factors):
             return "ResizeNearest by %s" % factors[2:]
-    shape = g.known(node.input(0))
+    shape = _known(g, node.input(0))
     if sizes is None and (scales_value is None or scales_value.size == 0):
         raise Unrepairable("the scales or sizes are computed at run time, Caffe2 wants them fixed")
     axes = _wanted_axes(node, g, shape, scales_value, sizes)
@@ -115,11 +115,19 @@ def _by_resize_nearest(node: Node, g: Rewriter, scales: Sequence[float]) -> bool
     return True
 
 
+def _known(g: Rewriter, name: str) -> List[int]:
+    """The shape with -1 for what is not known; the rank must be."""
+    g.rank(name)
+    return [-1 if d is None else d for d in g.shape(name) or ()]
+
+
 def _axes(
     shape: Sequence[int], scales: Sequence[float], sizes: Optional[Sequence[int]], roi: Optional[Sequence[float]]
 ) -> List[_Axis]:
     axes = []
     for i, old in enumerate(shape):
+        if old < 0 and (sizes is not None or scales[i] != 1):
+            raise Unrepairable("dimension %d of the image is not known: give the input, or --dim" % i)
         new = int(sizes[i]) if sizes is not None else int(np.floor(old * np.float32(scales[i])))
         part = (float(roi[i]), float(roi[i + len(shape)])) if roi is not None else (0.0, 1.0)
         axes.append(_Axis(old, new, float(scales[i]), part))
