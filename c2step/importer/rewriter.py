@@ -137,14 +137,21 @@ class Rewriter:
         """The shape of a value; Unrepairable where it is not wholly known."""
         shape = self.shape(name)
         if shape is None or None in shape:
-            raise Unrepairable("the shape of %s is not known: give the input, or --dim" % name)
+            raise Unrepairable("the shape of %s is not known: %s" % (name, self.remedy()))
         return tuple(d for d in shape if d is not None)
+
+    def remedy(self) -> str:
+        """What the user can do about a shape that is not known."""
+        shapes = [self.shape(name) for name in self._graph_inputs]
+        if all(shape is not None and None not in shape for shape in shapes):
+            return "it depends on the data"
+        return "give the input, or --dim"
 
     def spatial(self, name: str) -> Tuple[int, ...]:
         """The dimensions after batch and channels; Unrepairable where one of them is not known."""
         shape = self.shape(name)
         if shape is None or None in shape[2:]:
-            raise Unrepairable("height and width of %s are not known: give the input, or --dim" % name)
+            raise Unrepairable("height and width of %s are not known: %s" % (name, self.remedy()))
         return tuple(d for d in shape[2:] if d is not None)
 
     def rank(self, name: str) -> int:

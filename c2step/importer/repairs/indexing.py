@@ -83,7 +83,7 @@ def _slice_one(g: Rewriter, x: str, axis: int, start: int, end: int, step: int) 
             return x if (first, last) == (0, size) else slice_axis(g, x, axis, first, max(first, last))
         return take(g, x, np.arange(first, last, step), axis)
     if step != 1 or start < 0:
-        raise Unrepairable("dimension %d of %s is not known: give the input, or --dim" % (axis, x))
+        raise Unrepairable("dimension %d of %s is not known: %s" % (axis, x, g.remedy()))
     if end >= (1 << 31) - 1:
         end = -1
     elif end < 0:

@@ -127,7 +127,7 @@ def _axes(
     axes = []
     for i, old in enumerate(shape):
         if old < 0 and (sizes is not None or scales[i] != 1):
-            raise Unrepairable("dimension %d of the image is not known: give the input, or --dim" % i)
+            raise Unrepairable("dimension %d of the image is not known" % i)
         new = int(sizes[i]) if sizes is not None else int(np.floor(old * np.float32(scales[i])))
         part = (float(roi[i]), float(roi[i + len(shape)])) if roi is not None else (0.0, 1.0)
         axes.append(_Axis(old, new, float(scales[i]), part))
