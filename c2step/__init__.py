@@ -56,6 +56,13 @@ def after(*patterns: str) -> Any:
     return decorator(*patterns)
 
 
+def resume(directory: str, **options: Any) -> Any:
+    """Open a session again that was left in this capture; see `c2step.launch.resume_session`."""
+    from .launch import resume_session
+
+    return resume_session(directory, **options)
+
+
 def wrapped(types: Any = None, save: Any = None, **options: Any) -> Any:
     """Save the inputs and outputs of operators of these types while your own Caffe2 code runs in the `with` block.
 

@@ -45,9 +45,10 @@ class Call:
 class Hook:
     """A function, the side on which it is called, and the patterns of operator types it is for."""
 
-    def __init__(self, function: Callable[[Call], Any], side: str, patterns: Tuple[str, ...]) -> None:
+    def __init__(self, function: Callable[[Call], Any], side: str, patterns: Tuple[str, ...], source: str = "") -> None:
         self.function = function
         self.side = side
+        self.source = source  # FILE.py:function, where it was loaded from there
         self.patterns = patterns or ("*",)
 
     def __str__(self) -> str:
@@ -92,7 +93,10 @@ def load_hook(spec: str, pattern: str) -> Hook:
     if found is None or not callable(found):
         raise UsageError("%s has no function %s" % (path, name))
     patterns = tuple(pattern.split(","))
-    return Hook(found.function, found.side, patterns) if isinstance(found, Hook) else Hook(found, AFTER, patterns)
+    source = "%s:%s" % (os.path.abspath(os.path.expanduser(path)), name)
+    if isinstance(found, Hook):
+        return Hook(found.function, found.side, patterns, source)
+    return Hook(found, AFTER, patterns, source)
 
 
 def _module(path: str) -> Any:

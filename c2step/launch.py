@@ -5,6 +5,7 @@ import shutil
 import tempfile
 import weakref
 import zipfile
+from dataclasses import replace
 from typing import Any, Callable, Dict, List, Optional, Sequence, Union
 
 import numpy as np
@@ -14,12 +15,13 @@ from .errors import InputError, UsageError
 from .importer.inputs import Fed, Preprocess, check_dims, check_inputs, random_inputs, read_inputs
 from .model import Declared
 from .recording import Keep
+from .resuming import read_saved, resume
 from .stepper import Session
 from .workspace import Workspace
 from .workspace.process import ProcessWorkspace
 from .workspace.runtime import find_runtime
 
-__all__ = ["default_keep", "open_session", "unpack_folder"]
+__all__ = ["default_keep", "open_session", "resume_session", "unpack_folder"]
 
 Inputs = Union[None, Dict[str, np.ndarray], Sequence[str]]
 
@@ -63,6 +65,35 @@ def open_session(
         workspace.close()
         raise
     session.notes = fed.notes + _drawn_note(list(session.drawn))
+    return session
+
+
+def resume_session(
+    directory: str,
+    runtime: Optional[str] = None,
+    in_process: bool = False,
+    timeout: Optional[float] = None,
+    on_output: Callable[[str], None] = lambda text: None,
+    max_memory: Optional[int] = None,
+) -> Session:
+    """Open a session again where it was left, in its capture: same position, same blobs, edits, patches, breakpoints.
+
+    `runtime` and `timeout` are those of before unless given; `session.notes` says what could not be taken over.
+    """
+    saved = read_saved(directory)
+    opened = saved.opened
+    runtime, timeout = runtime or opened.get("runtime"), timeout or opened.get("timeout")
+    workspace = _workspace(runtime, in_process, timeout, on_output, max_memory, directory)
+    try:
+        spec = {key: value for key, value in saved.state["spec"].items() if key not in ("edits", "scratch")}
+        spec.update(unpack_folder(workspace, spec.get("model")))
+        keep = replace(default_keep(directory), max_bytes=opened.get("max_bytes"), resume=True)
+        header = {key: saved.header[key] for key in ("preprocessing", "seed", "input_notes") if key in saved.header}
+        session = Session(workspace, spec, saved.inputs, keep, header)
+        session.notes = resume(session, saved)
+    except BaseException:
+        workspace.close()
+        raise
     return session
 
 

@@ -217,7 +217,7 @@ class _Cut:
             code = runtime.ending(done.returncode) if runtime else done.returncode
             text = done.stdout.decode("utf-8", "replace")
         except subprocess.TimeoutExpired:
-            if hasattr(runtime, "image"):  # what was ended is Docker's client alone
+            if runtime and hasattr(runtime, "image"):  # what was ended is Docker's client alone
                 runtime.kill(0)
             code, text = None, ""
         repro.reproduces, repro.verdict = _verdict(about["expects"], code, text, timeout)

@@ -87,8 +87,12 @@ class Session(Runner):
         """What was opened, and how: see `Workspace.open`."""
         return self._timeline.spec
 
-    def catch_up(self) -> str:
-        """Bring the workspace, as opened, to where the history stands; returns what must be said about it."""
+    def catch_up(self, drawn: Dict[str, np.ndarray]) -> str:
+        """Bring the workspace, as opened, to where the history stands; returns what must be said about it.
+
+        `drawn` is what the init_net of an earlier session drew at random.
+        """
+        self._timeline.draw(drawn)
         return self._timeline.catch_up()
 
     @property

@@ -6,19 +6,25 @@ c2step model.onnx --input all.npz -c "step 3; inspect conv1; compare conv1 refer
 """
 
 import argparse
+import os
 import tempfile
+from contextlib import contextmanager
 from dataclasses import replace
-from typing import Optional
+from typing import Any, Dict, Iterator, List, Optional
 
 from ..budget import estimate
 from ..compare.against import Against
-from ..errors import ExitStatus
-from ..launch import default_keep
+from ..errors import ExitStatus, UsageError
+from ..importer.inputs import parse_dims
+from ..launch import default_keep, resume_session
+from ..observing import Observer, observed
 from ..repl.environment import Environment
 from ..repl.loop import interact, run_commands, run_file
+from ..resuming import Checkpoints, last_left
+from ..scripting import ScriptWriter, opening
 from ..stepper import Session
 from .against import add_tolerances, reference_for, said, tolerances
-from .options import add_session, bytes_text, opened, parse_bytes, say, warn_unfed
+from .options import add_session, bytes_text, opened, parse_bytes, say, show_output, warn_unfed
 
 __all__ = ["add_arguments", "run"]
 
@@ -41,6 +47,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--engine-runtime", metavar="python:PATH", help="the interpreter that makes the reference")
     group.add_argument("--keep", metavar="DIR", help="keep the session's capture in this directory")
     group.add_argument(
+        "--resume",
+        nargs="?",
+        const="",
+        metavar="CAPTURE",
+        help="go on where the session in this capture was left or killed; without CAPTURE the last one that was",
+    )
+    group.add_argument("--gen-script", metavar="FILE.py", help="write the session as a Python script over the library")
+    group.add_argument(
         "--max-bytes", type=parse_bytes, metavar="N", help="keep at most so many bytes of blobs (64k, 200M, 2G)"
     )
     add_tolerances(parser)
@@ -52,13 +66,70 @@ def run(options: argparse.Namespace) -> int:
     if options.max_bytes is not None:
         keep = replace(keep, max_bytes=options.max_bytes)
     environment = Environment.from_process()
-    with opened(options, keep) as session, tempfile.TemporaryDirectory(prefix="c2step-reference-") as folder:
+    plain = _resumed(options) if options.resume is not None else opened(options, keep)
+    with plain, tempfile.TemporaryDirectory(prefix="c2step-reference-") as folder, _told(plain, options) as session:
         if options.max_bytes is not None:
             _say_disk(session, options.max_bytes)
         if not (options.commands or options.file):
             environment.show(_banner(session))
         warn_unfed(session)
         return _run(session, options, environment, _against(session, options, folder))
+
+
+def _resumed(options: argparse.Namespace) -> Session:
+    """The session that was left in a capture; what could not be taken over goes to stderr."""
+    if options.model or options.predict_net or options.input:
+        raise UsageError("--resume opens what the session had opened", "leave out the model and the inputs")
+    directory = options.resume or last_left()
+    session = resume_session(
+        directory, options.runtime, timeout=options.timeout, on_output=show_output, max_memory=options.max_memory
+    )
+    for note in ["resumed from %s" % directory, *session.notes]:
+        say("note: %s" % note)
+    return session
+
+
+@contextmanager
+def _told(session: Session, options: argparse.Namespace) -> Iterator[Session]:
+    """The session as the prompt gets it: it leaves what is needed to resume it, and a script if one is wanted."""
+    runtime = str(getattr(session.workspace, "runtime", ""))
+    how = {"runtime": runtime if ":" in runtime else None, "timeout": options.timeout}
+    checkpoints = Checkpoints(session, dict(how, max_bytes=session.max_bytes))
+    checkpoints.write()
+    observers: List[Observer] = [checkpoints]
+    script = ScriptWriter(options.gen_script, _opening(options)) if options.gen_script else None
+    if script is not None:
+        observers.append(script)
+    try:
+        yield observed(session, observers)
+    finally:
+        if script is not None:
+            script.close()
+
+
+def _opening(options: argparse.Namespace) -> str:
+    """The call of the library that opens the same session."""
+    if options.resume is not None:
+        return "c2step.resume(%r)" % os.path.abspath(options.resume or last_left())
+    paths = {name: getattr(options, name) for name in ("model", "init_net", "predict_net")}
+    given: Dict[str, Any] = {name: os.path.abspath(path) for name, path in paths.items() if path}
+    given.update(inputs=[_absolute(word) for word in options.input], runtime=options.runtime, timeout=options.timeout)
+    given.update(dims=parse_dims(options.dim), as_float32=options.as_float32, partial=options.partial)
+    if options.importing != "faithful":
+        given["importing"] = options.importing
+    if options.random_inputs is not None:
+        given["seed"] = options.random_inputs
+    if options.preprocess is not None:
+        given["preprocess"] = options.preprocess
+    return opening(given)
+
+
+def _absolute(word: str) -> str:
+    """A word of --input with an absolute path."""
+    if os.path.exists(word):
+        return os.path.abspath(word)
+    name, _, path = word.partition("=")
+    return "%s=%s" % (name, os.path.abspath(path))
 
 
 def _against(session: Session, options: argparse.Namespace, folder: str) -> Optional[Against]:

@@ -1,0 +1,347 @@
+"""A session that outlives its front: what is needed to stand again where a killed one stood.
+
+The capture has the bytes and the journal, written as the session goes.  Beside them `session.json` holds the
+rest, as of the last command: the model and the inputs, the position, values put in, patches, edits, breakpoints,
+wraps.  What the journal has beyond that is taken from there.
+"""
+
+import json
+import os
+import tempfile
+from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Tuple
+
+import numpy as np
+
+from .blob import STRING, TENSOR, Blob, BlobSummary
+from .capture import HEADER, JOURNAL, file_name, read_blob, write_blob
+from .errors import C2StepError, CaptureError
+from .history import Kept, Output, Step
+from .net import BlobVersion, Operator
+from .observing import Observer
+from .patching import Patch
+from .recording import TEMPORARY
+from .stepper import Session
+
+__all__ = ["Checkpoints", "Saved", "last_left", "read_saved", "resume"]
+
+STATE = "session.json"
+Rows = List[Dict[str, Any]]
+
+
+class Checkpoints(Observer):
+    """Writes `session.json` of a session, after whatever a user did."""
+
+    def __init__(self, session: Session, opened: Dict[str, Any]) -> None:
+        """`opened` are words of the caller's own that `read_saved` gives back: how the session was opened."""
+        self._session = session
+        self._opened = opened
+        self._files: Dict[int, Tuple[Any, Dict[str, Any]]] = {}  # id of a value -> the value, kept alive, and its file
+        self._written = self._folder = ""
+
+    def did(self, verb: str, arguments: Tuple[Any, ...], options: Dict[str, Any]) -> None:
+        """Write it after each verb."""
+        self.write()
+
+    def set(self, name: str, value: Any) -> None:
+        """Write it after each change."""
+        self.write()
+
+    def write(self) -> None:
+        """Write the state, if it is another one than before; a disk that is full is said by the session itself."""
+        session = self._session
+        folder = session.capture_directory
+        if folder != self._folder:  # the session has begun another capture
+            self._files, self._written, self._folder = {}, "", folder
+        text = json.dumps(dict(state_of(session, self._value), opened=self._opened, pid=os.getpid()))
+        if text == self._written:
+            return
+        target = os.path.join(folder, STATE)
+        try:
+            with open(target + ".new", "w", encoding="utf-8") as file:
+                file.write(text)
+            os.replace(target + ".new", target)
+        except OSError as error:
+            raise CaptureError("cannot write %s: %s" % (target, error.strerror or error)) from error
+        self._written = text
+
+    def _value(self, name: str, array: np.ndarray) -> Dict[str, Any]:
+        """A file with a value that no step wrote, made when it is first seen."""
+        known = self._files.get(id(array))
+        if known is None:
+            kind = STRING if array.dtype.kind in "OSU" else TENSOR
+            file = file_name(len(self._files), "kept", name, kind)
+            write_blob(os.path.join(self._session.capture_directory, file), Blob(name, kind, array))
+            known = (array, {"file": file, "kind": kind})
+            self._files[id(array)] = known
+        return known[1]
+
+
+def state_of(session: Session, value: Any) -> Dict[str, Any]:
+    """Everything about a session that its journal does not say, as JSON; `value(name, array)` makes a file's row."""
+    history, changes = session.history, session.changes
+    fed = {BlobVersion(name, version) for _, name, version in history.feeds}
+    return {
+        "spec": session.spec,
+        "inputs": {name: value(name, array) for name, array in session.inputs.items()},
+        "drawn": {name: value(name, array) for name, array in session.drawn.items()},
+        "journal": os.path.getsize(os.path.join(session.capture_directory, JOURNAL)),
+        "position": session.position,
+        "iteration": session.iteration,
+        "letters": {str(index): letter for index, letter in session.letters.items() if letter in "SFD"},
+        "feeds": [list(feed) for feed in history.feeds],
+        "fed": [
+            [v.name, v.version, kept.file, kept.kind, kept.summary.to_json()]
+            for v, kept in history.kept.items()
+            if v in fed
+        ],
+        "patches": [
+            {"name": p.name, "index": p.index, "source": p.source, "value": value(p.name, np.asarray(p.blob.array))}
+            for p in changes.patches
+        ],
+        "changes": changes.state(),
+        "breakpoints": [_point(point) for point in session.breakpoints],
+        "catching": sorted(session.catching),
+        "wraps": [
+            {"pattern": pattern, "directory": directory, "calls": "calls" in session.wrap_effects.get(pattern, "")}
+            for pattern, directory in session.wraps.items()
+        ],
+    }
+
+
+def _point(point: Any) -> Dict[str, Any]:
+    fields = ("number", "where", "temporary", "enabled", "hits", "watch", "ignore", "commands")
+    return dict(
+        {field: getattr(point, field) for field in fields}, condition=str(point.condition) if point.condition else ""
+    )
+
+
+# -- coming back ------------------------------------------------------------------------------
+
+
+class Saved(NamedTuple):
+    """A session that was left: its capture and header, its state, what it was fed and what its init_net drew."""
+
+    directory: str
+    header: Dict[str, Any]
+    state: Dict[str, Any]
+    inputs: Dict[str, np.ndarray]
+    drawn: Dict[str, np.ndarray]
+
+    @property
+    def opened(self) -> Dict[str, Any]:
+        """How the session was opened, as `Checkpoints` was told."""
+        found: Dict[str, Any] = self.state["opened"]
+        return found
+
+
+def last_left() -> str:
+    """The capture of the last session that was left without one of its own to keep; CaptureError if there is none."""
+    folder = tempfile.gettempdir()
+    found = []
+    for name in os.listdir(folder):
+        path = os.path.join(folder, name, STATE)
+        if name.startswith(TEMPORARY) and os.path.exists(path) and not _runs(_json_of(path).get("pid", 0)):
+            found.append((os.path.getmtime(path), os.path.join(folder, name)))
+    if not found:
+        raise CaptureError("no session was left in %s" % folder, "name its capture: --resume CAPTURE")
+    return max(found)[1]
+
+
+def read_saved(directory: str) -> Saved:
+    """Read what a session left in its capture; CaptureError where it left nothing, or its front still runs."""
+    state, header = _json_of(os.path.join(directory, STATE)), _json_of(os.path.join(directory, HEADER))
+    if not isinstance(state.get("pid"), int):
+        raise CaptureError("%s is damaged: it does not say which process it was" % os.path.join(directory, STATE))
+    if state["pid"] != os.getpid() and _runs(state["pid"]):
+        raise CaptureError("the session in %s still runs, as process %d" % (directory, state["pid"]), "quit it there")
+    return Saved(directory, header, state, _arrays(directory, state["inputs"]), _arrays(directory, state["drawn"]))
+
+
+def _json_of(path: str) -> Dict[str, Any]:
+    try:
+        with open(path, encoding="utf-8") as file:
+            found = json.load(file)
+        if not isinstance(found, dict):
+            raise ValueError("no object")
+        return found
+    except (OSError, ValueError) as error:
+        raise CaptureError(
+            "%s holds no session to resume: %s cannot be read (%s)"
+            % (os.path.dirname(path), os.path.basename(path), error),
+            "the prompt leaves one in its capture: c2step MODEL --keep DIR",
+        ) from error
+
+
+def _arrays(directory: str, rows: Dict[str, Any]) -> Dict[str, np.ndarray]:
+    return {name: np.asarray(_stored(directory, name, row).array) for name, row in rows.items()}
+
+
+def _stored(directory: str, name: str, row: Dict[str, Any]) -> Blob:
+    return read_blob(os.path.join(directory, os.path.basename(row["file"])), name, row["kind"])
+
+
+def _runs(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    try:
+        with open("/proc/%d/stat" % pid) as file:  # one that has ended and was not waited for does not run
+            return file.read().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return True
+
+
+def resume(session: Session, saved: Saved) -> List[str]:
+    """Put a session that was just opened on the same model and inputs where the saved one stood.
+
+    Its capture must be the saved one, opened with `Keep(resume=True)`.  Returns what must be said.
+    """
+    if saved.header.get("sha256") != session.model.sha256:
+        raise CaptureError("%s is not the file that it was when this session was left" % session.model.path)
+    for index, changes in saved.state["changes"]["edits"]:
+        session.edit(str(index), *[(kind, name, value) for kind, name, value in changes])
+    _Rebuilt(session, saved).take_over()
+    note = session.catch_up(saved.drawn)
+    return ([note.lstrip("; ")] if note else []) + _set_stops(session, saved.state)
+
+
+class _Rebuilt:
+    """The history of a session, read back."""
+
+    def __init__(self, session: Session, saved: Saved) -> None:
+        self._session = session
+        self._folder = saved.directory
+        self._state = saved.state
+
+    def take_over(self) -> None:
+        """Fill the session's history and changes, and set its position."""
+        session, state = self._session, self._state
+        self._read(self._rows(0, state["journal"]))
+        history = session.history
+        history.feeds = [(at, name, version) for at, name, version in state["feeds"]]
+        for name, version, file, kind, summary in state["fed"]:
+            history.keep(name, version, Kept(file, kind, BlobSummary.from_json(summary)))
+        history.refresh()
+        session.changes.resume(state["changes"], self._patches())
+        letters = {int(index): letter for index, letter in state["letters"].items()}
+        session.stand_at(state["position"], state["iteration"], letters)
+        self._read_on(self._rows(state["journal"], None))
+
+    def _rows(self, first: int, last: Optional[int]) -> Rows:
+        """The journal's whole lines between two places of the file."""
+        with open(os.path.join(self._folder, JOURNAL), "rb") as file:
+            file.seek(first)
+            data = file.read() if last is None else file.read(last - first)
+        rows = []
+        for line in data.split(b"\n")[:-1]:
+            try:
+                rows.append(json.loads(line.decode("utf-8")))
+            except ValueError:
+                break
+        return rows
+
+    def _read(self, rows: Iterable[Dict[str, Any]]) -> None:
+        """Steps and how they were taken back, up to the last command that was ended."""
+        history = self._session.history
+        for row in rows:
+            kind = row.get("event")
+            if kind == "back":
+                del history.steps[int(row["to"]) :]
+            elif kind == "restart":
+                del history.steps[:]
+            elif kind is None and row["status"] == "ok":
+                history.add(self._step(row), self._folder)
+
+    def _read_on(self, rows: Rows) -> None:
+        """What the command did in which the front ended."""
+        session = self._session
+        for row in rows:
+            kind = row.get("event")
+            if kind == "feed":
+                self._feed(row)
+            elif kind == "back":
+                session.history.undo(len(session.steps) - int(row["to"]))
+                session.changes.went_back()
+            elif kind == "restart":
+                session.history.undo(len(session.steps))
+            elif kind is None and row["status"] == "ok":
+                step = self._step(row)
+                session.history.add(step, self._folder)
+                session.changes.took(step)
+                kept = session.letters if step.iteration == session.iteration else {}
+                session.stand_at(step.index + 1, step.iteration, {i: a for i, a in kept.items() if a in "SFD"})
+
+    def _feed(self, row: Dict[str, Any]) -> None:
+        session, path = self._session, os.path.join(self._folder, os.path.basename(row["file"]))
+        kind = row.get("holds", TENSOR)
+        if not os.path.exists(path):
+            return
+        blob = read_blob(path, row["name"], kind)
+        session.history.keep(row["name"], row["version"], Kept(path, kind, blob.summary()))
+        session.history.add_feed(row["name"], row["version"])
+        session.changes.laid(row["name"], row["version"])
+
+    def _step(self, row: Dict[str, Any]) -> Step:
+        return Step(
+            row["tick"],
+            row["iteration"],
+            row["index"],
+            self._operator(row),
+            row["status"],
+            row["error"],
+            tuple(BlobVersion(entry["name"], entry["version"]) for entry in row["inputs"]),
+            tuple(_output(entry) for entry in row["outputs"]),
+            row["seconds"],
+            tuple(_output(entry) for entry in row.get("touched", ())),
+            tuple((name, other) for name, other in row.get("shares", ())),
+        )
+
+    def _operator(self, row: Dict[str, Any]) -> Operator:
+        operator: Operator = self._session.model.predict_net.operators[row["index"]]
+        return operator
+
+    def _patches(self) -> List[Patch]:
+        found = []
+        for row in self._state["patches"]:
+            blob = _stored(self._folder, row["name"], row["value"])
+            found.append(Patch(row["name"], row["index"], blob, row["source"]))
+        return found
+
+
+def _output(entry: Dict[str, Any]) -> Output:
+    return Output(
+        entry["name"], entry["version"], entry["kind"], BlobSummary.from_json(entry["summary"]), entry["file"]
+    )
+
+
+def _set_stops(session: Session, state: Dict[str, Any]) -> List[str]:
+    """Breakpoints and wraps; those that cannot be set again are named."""
+    notes = []
+    session.catching = set(state["catching"])
+    for row in state["breakpoints"]:
+        try:
+            if row["watch"]:
+                point = session.watch(row["where"], row["condition"])
+            else:
+                point = session.set_break(row["where"], row["temporary"], row["condition"])
+        except C2StepError as error:
+            notes.append("breakpoint %d at %s is gone: %s" % (row["number"], row["where"], error.message))
+            continue
+        for field in ("number", "enabled", "hits", "ignore", "commands"):
+            setattr(point, field, row[field])
+    for row in state["wraps"]:
+        notes += _wrap(session, row)
+    return notes
+
+
+def _wrap(session: Session, row: Dict[str, Any]) -> List[str]:
+    """Wrap again; the breakpoints of its checks are there already, the user's function is not."""
+    try:
+        if row["directory"]:
+            session.wrap(row["pattern"], row["directory"], resume=True)
+    except C2StepError as error:
+        return ["the wrap of %s is gone: %s" % (row["pattern"], error.message)]
+    return ["the function of the wrap of %s is gone: wrap again" % row["pattern"]] if row["calls"] else []
