@@ -137,7 +137,7 @@ def _against(session: Session, options: argparse.Namespace, folder: str) -> Opti
         return None
     made = reference_for(session, options.against, folder, options.names, options.engine_runtime, options.timeout)
     said(made)
-    return Against(session, made, tolerances(options))
+    return Against(session, made, tolerances(options), options.against)
 
 
 def _say_disk(session: Session, limit: int) -> None:

@@ -31,8 +31,12 @@ class Row(NamedTuple):
 class Against:
     """Golden values for a session's outputs; conditions of the session may ask for them from then on."""
 
-    def __init__(self, session: Session, reference: Reference, tolerances: Optional[Tolerances] = None) -> None:
+    def __init__(
+        self, session: Session, reference: Reference, tolerances: Optional[Tolerances] = None, label: str = ""
+    ) -> None:
+        """`label` is what to call them, the reference's source unless given."""
         self.reference = reference
+        self.label = label or reference.source
         self.golden = Golden(session.model.predict_net, reference)
         self.tolerances = tolerances or Tolerances()
         self._session = session

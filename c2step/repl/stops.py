@@ -47,7 +47,7 @@ def _compared(context: Context, stop: "Stop") -> Tuple[List[str], Optional[ExitS
     bad = [row for row in rows if row.comparison.verdict is Verdict.FAIL]
     shown = bad[:SHOWN] + [row for row in rows[-SHOWN:] if row not in bad][: max(0, SHOWN - len(bad))]
     shown.sort(key=lambda row: row.step.tick)
-    heading = "against %s" % quote(against.reference.source)
+    heading = "against %s" % quote(against.label)
     if len(shown) < len(rows):
         heading += ": %d compared, %d differ" % (tally.compared, tally.failed)
         heading += ", the first is %s" % bad[0].step.operator if bad else ""

@@ -31,7 +31,7 @@ def reference(context: Context, spec: Optional[ReferenceSpec] = None, *, names: 
         return "no reference is loaded"
     if spec is not None:
         found = make_reference(context.session, spec, context.scratch("reference"), names)
-        context.load(Against(context.session, found, context.tolerances))
+        context.load(Against(context.session, found, context.tolerances, spec))
     against = context.loaded()
     return "\n".join(_told(against) + ["reference: %s" % note for note in against.reference.notes])
 
@@ -39,7 +39,7 @@ def reference(context: Context, spec: Optional[ReferenceSpec] = None, *, names: 
 def _told(against: Against) -> List[str]:
     total = len(against.golden)
     return ["%s: %d values, %d of them for outputs of operators" % (
-        quote(against.reference.source), len(against.reference.names()), total)]  # fmt: skip
+        quote(against.label), len(against.reference.names()), total)]  # fmt: skip
 
 
 @command()

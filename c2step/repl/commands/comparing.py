@@ -56,7 +56,7 @@ def compare(
 def _reference(context: Context, blob: BlobRef, whole: Blob, reference: Optional[Operand]) -> Tuple[Blob, str]:
     if reference is None:
         against = context.loaded()
-        return part(against.value(blob.name, blob.version), blob), quote(against.reference.source)
+        return part(against.value(blob.name, blob.version), blob), quote(against.label)
     if reference.blob is not None:
         named = reference.blob
         return part(context.session.fetch(named.name, named.version), named), str(named)
