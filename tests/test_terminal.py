@@ -178,7 +178,7 @@ def test_a_worker_that_is_killed_loses_nothing(terminal):
 
 def test_a_second_ctrl_c_ends_the_operator_that_runs(terminal):
     terminal.say("skip %d" % OPERATORS)
-    terminal.send("step\r")
+    terminal.send("next\r")
     time.sleep(0.5)
     terminal.child.sendintr()
     time.sleep(0.1)
