@@ -2,7 +2,7 @@
 
 import fnmatch
 from types import SimpleNamespace
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional, Set, Tuple
 
 import numpy as np
 
@@ -193,6 +193,9 @@ class FakeSession:
 
     def unwrap(self, pattern: str) -> None:
         del self.wraps[pattern]
+
+    def dirty_blobs(self) -> Set[str]:
+        return set()
 
     def header(self) -> Dict[str, Any]:
         return {"kind": "run", "model": self.model.path}

@@ -243,6 +243,8 @@ def test_dirty_operators_and_what_runs_them_again(say, session):
     say("continue")
     said = say("patch r = 1")
     assert said.endswith('4 operators ran on other values and are dirty (*), the first is operator 1 Scale "s"')
+    marked = [line.split()[0] for line in say("blobs").splitlines() if line.endswith("  *dirty")]
+    assert marked == ["s@2", "n@1", "p@1"] and say("inspect s").startswith("s@2  *dirty\n")
     listed = say("list all")
     assert [line.split()[0] for line in listed.splitlines()[:5]] == ["o", "*", "*", "*", "*"]
     assert listed.endswith("* dirty: it ran on a value, or as an operator, that was changed since")

@@ -20,14 +20,24 @@ def blobs(context: Context, pattern: Optional[BlobPattern] = None) -> str:
     blobs conv       those with conv in their name
     blobs 'conv?'    those whose whole name fits a pattern with * or ?
     """
-    return "\n".join(blob_rows(_found(context, pattern))) or _none(pattern)
+    found = _found(context, pattern)
+    return "\n".join(_marked(context, found, blob_rows(found))) or _none(pattern)
 
 
 @command()
 def stats(context: Context, pattern: Optional[BlobPattern] = None) -> str:
     """List the blobs that are there with min, max, mean, std, and how many zeros, NaN and Inf."""
     found = _found(context, pattern)
-    return "\n".join(stats_rows(found)) if found else _none(pattern)
+    return "\n".join(_marked(context, found, stats_rows(found))) if found else _none(pattern)
+
+
+def _marked(context: Context, found: List[Tuple[str, int, BlobSummary]], lines: List[str]) -> List[str]:
+    """The lines of blobs, the last ones of `lines`, with a mark at those that are old because of a patch or an edit."""
+    dirty = context.session.dirty_blobs()
+    heading = len(lines) - len(found)
+    return lines[:heading] + [
+        line + ("  *dirty" if name in dirty else "") for line, (name, _, _) in zip(lines[heading:], found)
+    ]
 
 
 def _found(context: Context, pattern: Optional[str]) -> List[Tuple[str, int, BlobSummary]]:
@@ -58,6 +68,8 @@ def _screen(context: Context, ref: BlobRef, everything: bool) -> str:
     whole = session.fetch(ref.name, ref.version)
     blob = part(whole, ref)
     heading = blob_label(ref.name, version) + ref.index_text
+    if version == session.version(ref.name) and ref.name in session.dirty_blobs():
+        heading += "  *dirty"
     if blob is not whole and whole.array is not None:
         heading += "  of %s" % shape_text(whole.array.shape)
     summary = session.summary(ref.name, ref.version) if blob is whole else blob.summary()
