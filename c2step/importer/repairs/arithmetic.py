@@ -108,6 +108,8 @@ def total(node: Node, g: Rewriter) -> Optional[str]:
         g.found("sum-broadcast", "fail", "Caffe2's %s does not broadcast" % node.op)
     elif dtype and dtype not in native:
         found_dtype(node, g, dtype)
+    elif dtype in ("int64", "float64"):
+        g.found("sum-older", "note", "Caffe2's %s takes %s since 1.4 only" % (node.op, dtype))
     else:
         return None
     y = node.inputs[0]

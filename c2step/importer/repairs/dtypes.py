@@ -125,8 +125,9 @@ def convert_like(node: Node, g: Rewriter) -> Optional[str]:
     """CastLike is Cast once the types are known."""
     g.found("no-operator", "refuse", "Caffe2 has no CastLike")
     target = g.dtype(node.input(1))
-    _cast(node, g, target, True)
-    if not _special(g.dtype(node.input(0)), target):
+    if _special(g.dtype(node.input(0)), target):
+        _cast(node, g, target, True)
+    else:
         cast(g, node.input(0), target, node.out)
     return "written as Cast to %s" % target
 
@@ -137,9 +138,12 @@ def _special(source: str, target: str) -> bool:
 
 def _cast(node: Node, g: Rewriter, target: str, known: bool) -> Optional[str]:
     source = g.dtype(node.input(0))
-    if known and not _special(source, target):
+    plain = known and not _special(source, target)
+    if plain and set(node.attrs) <= {"to"}:
         return None
-    if "float16" in (source, target):
+    if plain:
+        g.found("cast-saturate", "refuse", "Caffe2's backend takes no argument of Cast but `to`")
+    elif "float16" in (source, target):
         g.found("cast-float16", "fail", "Caffe2's Cast has no float16 on CPU")
     elif target == "string":
         g.found("cast-type", "wrong", "Caffe2's Cast to text writes other digits")
@@ -149,7 +153,7 @@ def _cast(node: Node, g: Rewriter, target: str, known: bool) -> Optional[str]:
         if name not in HELD:
             raise Unrepairable("Caffe2 has no tensors of %s" % (name or "an unknown type"))
     cast(g, node.input(0), target, node.out)
-    return "written with HalfToFloat and FloatToHalf"
+    return "written as Caffe2's Cast" if plain else "written with HalfToFloat and FloatToHalf"
 
 
 def is_nan(node: Node, g: Rewriter) -> Optional[str]:

@@ -9,7 +9,7 @@ from typing import List, Optional
 import numpy as np
 
 from ..rewriter import Node, Rewriter, Unrepairable
-from .building import cast, copy, expand, reduce, reshape
+from .building import cast, copy, expand, expand_dims, reduce, reshape, squeeze
 from .dtypes import found_dtype
 from .pooling import along
 
@@ -34,8 +34,7 @@ def batch_norm(node: Node, g: Rewriter) -> Optional[str]:
     elif dtype not in ("", "float32"):
         found_dtype(node, g, dtype)
     elif shape is not None and len(shape) < 3:
-        g.found("batchnorm-rank", "note", "Caffe2 before 1.3 wants three dimensions here")
-        return None
+        g.found("batchnorm-rank", "note", "Caffe2's SpatialBN before 1.3 wants three dimensions")
     else:
         return None
     if training:
@@ -43,7 +42,11 @@ def batch_norm(node: Node, g: Rewriter) -> Optional[str]:
     if extra:
         raise Unrepairable("statistics are wanted without training_mode")
     inputs = [cast(g, name, "float32") for name in node.inputs]
-    y = g.emit("SpatialBN", inputs, "float32", shape, is_test=1, epsilon=float(node.attr("epsilon", 1e-5)))
+    flat = shape is not None and len(shape) == 2
+    if flat:
+        inputs[0] = expand_dims(g, inputs[0], [2])
+    y = g.emit("SpatialBN", inputs, "float32", g.shape(inputs[0]), is_test=1, epsilon=float(node.attr("epsilon", 1e-5)))
+    y = squeeze(g, y, [2]) if flat else y
     cast(g, y, dtype, node.out)
     return "SpatialBN in test mode"
 

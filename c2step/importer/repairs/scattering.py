@@ -30,8 +30,8 @@ def scatter_elements(node: Node, g: Rewriter) -> Optional[str]:
     reduction = node.attr("reduction", "none")
     axis = int(node.attr("axis", 0))
     if node.op == "Scatter" and "axis" in node.attrs and _whole_rows(node, g, axis):
-        return None
-    if node.op == "Scatter":
+        g.found("scatter-older", "note", "Caffe2's Scatter before 1.4 misplaces even rows that span the data")
+    elif node.op == "Scatter":
         g.found("scatter-axis", "wrong", "Caffe2's Scatter works along axis 1 unless told, and misplaces rows")
     else:
         g.found("no-operator", "refuse", "Caffe2's backend does not know ScatterElements")
