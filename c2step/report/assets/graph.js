@@ -3,7 +3,7 @@
 "use strict";
 (function () {
   var svg = R.svg, el = R.el, ops = R.data.operators;
-  var HEIGHT = 40, GUTTER = 56, node = {}, state = null;
+  var HEIGHT = 40, GUTTER = 56, MANY = 1200, node = {}, state = null;
 
   function edgesOf() {
     var writer = {}, found = [], given = Object.keys(R.data.header.inputs || {});
@@ -16,9 +16,9 @@
     return found;
   }
 
-  // Where the columns begin: about as many as make a picture of a screen's shape, each cut where few edges cross.
-  function columns(edges) {
-    var size = Math.max(14, Math.round(Math.sqrt(ops.length * 1.9))), crossing = new Array(ops.length + 1).fill(0), starts = [0];
+  // Where the columns begin: after about `size` operators, each cut where few edges cross.
+  function columns(edges, size) {
+    var crossing = new Array(ops.length + 1).fill(0), starts = [0];
     edges.forEach(function (e) { if (typeof e.from === "number") for (var i = e.from + 1; i <= e.to && i - e.from < 400; i++) crossing[i]++; });
     while (ops.length - starts[starts.length - 1] > size * 1.25) {
       var from = starts[starts.length - 1], best = from + size;
@@ -81,32 +81,55 @@
     return rounded([start, [left, start[1]], [left, lane], [right, lane], [right, end[1]], end]);
   }
 
-  function draw(world) {
-    var edges = edgesOf(), starts = columns(edges), column = {}, gutters = [], left = 0, tall = 0, edgeLayer = svg("g", {}), nodeLayer = svg("g", {});
-    starts.forEach(function (start, c) { for (var i = start; i < (starts[c + 1] === undefined ? ops.length : starts[c + 1]); i++) column[i] = c; });
-    var inputs = {};
+  // The whole net in columns of about `size` operators.
+  function arrange(edges, size) {
+    var starts = columns(edges, size), made = { starts: starts, column: {}, inputs: {}, gutters: [], lines: [], width: 0, height: 0, size: size };
+    node = {};
+    starts.forEach(function (start, c) { for (var i = start; i < (starts[c + 1] === undefined ? ops.length : starts[c + 1]); i++) made.column[i] = c; });
     edges.forEach(function (e) {
-      if (typeof e.from === "string" && !(e.from in inputs)) { inputs[e.from] = column[e.to]; column[e.from] = column[e.to]; }
+      if (typeof e.from === "string" && !(e.from in made.inputs)) made.column[e.from] = made.inputs[e.from] = made.column[e.to];
     });
     starts.forEach(function (start, c) {
       var end = starts[c + 1] === undefined ? ops.length : starts[c + 1], members = [];
-      Object.keys(inputs).forEach(function (id) { if (inputs[id] === c) members.push(id); });
+      Object.keys(made.inputs).forEach(function (id) { if (made.inputs[id] === c) members.push(id); });
       for (var i = start; i < end; i++) members.push(i);
-      var box = layColumn(members, edges.filter(function (e) { return column[e.from] === c && column[e.to] === c; }), left);
-      box.lines.forEach(function (line) { edgeLayer.appendChild(svg("path", { d: smooth(line.points), "class": "edge", "marker-end": "url(#arrow)" })); });
-      tall = Math.max(tall, box.height);
-      gutters.push(left + box.width + GUTTER / 2);
-      left += box.width + GUTTER;
+      var box = layColumn(members, edges.filter(function (e) { return made.column[e.from] === c && made.column[e.to] === c; }), made.width);
+      made.lines = made.lines.concat(box.lines);
+      made.height = Math.max(made.height, box.height);
+      made.gutters.push(made.width + box.width + GUTTER / 2);
+      made.width += box.width + GUTTER;
     });
+    made.width -= GUTTER;
+    made.node = node;
+    return made;
+  }
+
+  // The arrangement that comes nearest to a screen's shape; columns stay short enough for the layout to be quick.
+  function best(edges) {
+    var shape = 1.7, size = Math.max(14, Math.round(Math.sqrt(ops.length * 1.9))), found = null, off = Infinity;
+    for (var round = 0; round < (ops.length > MANY ? 1 : 4); round++) {
+      var tried = arrange(edges, size), ratio = tried.width / tried.height / shape;
+      if (Math.abs(Math.log(ratio)) < off) { found = tried; off = Math.abs(Math.log(ratio)); }
+      var next = Math.round(Math.max(14, Math.min(size * Math.sqrt(ratio), ops.length, 260)));
+      if (off < 0.25 || next === size || (ratio < 1 && size === 14)) break;
+      size = next;
+    }
+    node = found.node;
+    return found;
+  }
+
+  function draw(world) {
+    var edges = edgesOf(), made = best(edges), edgeLayer = svg("g", {}), nodeLayer = svg("g", {});
+    made.lines.forEach(function (line) { edgeLayer.appendChild(svg("path", { d: smooth(line.points), "class": "edge", "marker-end": "url(#arrow)" })); });
     edges.forEach(function (e) {
-      var from = column[e.from], to = column[e.to];
-      if (from < to) edgeLayer.appendChild(svg("path", { d: across(e, from, to, gutters, -24), "class": "edge far", "marker-end": "url(#arrow)" }));
+      var from = made.column[e.from], to = made.column[e.to];
+      if (from < to) edgeLayer.appendChild(svg("path", { d: across(e, from, to, made.gutters, -24), "class": "edge far", "marker-end": "url(#arrow)" }));
     });
-    Object.keys(inputs).forEach(function (id) { nodeLayer.appendChild(inputNode(id)); });
+    Object.keys(made.inputs).forEach(function (id) { nodeLayer.appendChild(inputNode(id)); });
     ops.forEach(function (op, at) { nodeLayer.appendChild(opNode(op, at)); });
     world.appendChild(edgeLayer);
     world.appendChild(nodeLayer);
-    return { width: left - GUTTER, height: tall };
+    return { width: made.width, height: made.height };
   }
 
   function inputNode(id) {
@@ -137,6 +160,7 @@
   function apply() {
     state.world.setAttribute("transform", "translate(" + state.x + " " + state.y + ") scale(" + state.k + ")");
     state.root.classList.toggle("distant", state.k < 0.34);
+    state.root.classList.toggle("remote", state.k < 0.12);
   }
   function zoom(factor, cx, cy) {
     var k = Math.max(0.02, Math.min(4, state.k * factor)), box = state.root.getBoundingClientRect();
@@ -211,14 +235,15 @@
     var found = [];
     ops.forEach(function (op, at) {
       var hit = text && R.matches(op, text), g = document.getElementById("node-" + op.index);
-      g.classList.toggle("hit", Boolean(hit)); g.classList.toggle("miss", Boolean(text && !hit));
+      if (g) g.classList.toggle("hit", Boolean(hit));
+      if (g) g.classList.toggle("miss", Boolean(text && !hit));
       if (hit) found.push(at);
     });
     state.found = found;
     if (step && found.length) {
       state.cursor = ((state.cursor === undefined ? -1 : state.cursor) + step + found.length) % found.length;
       var at = found[state.cursor];
-      select(at);
+      if (document.getElementById("node-" + ops[at].index)) select(at);
       state.box.focus();
     } else state.cursor = undefined;
     state.count.textContent = !text ? "" : found.length + " of " + ops.length + (state.cursor === undefined ? "" : ", at " + (state.cursor + 1));
@@ -236,8 +261,8 @@
     var known = logs.filter(function (v) { return v !== null; }), low = Math.min.apply(null, known), high = Math.max.apply(null, known);
     if (by !== "seconds" && by !== "label") { low = -4; high = 2; }
     ops.forEach(function (op, at) {
-      var rect = document.getElementById("node-" + op.index).querySelector("rect"), value = logs[at];
-      rect.style.fill = value === null ? "" : heat(Math.max(0, Math.min(1, (value - low) / (high - low || 1))));
+      var rect = document.querySelector("#node-" + op.index + " rect"), value = logs[at];
+      if (rect) rect.style.fill = value === null ? "" : heat(Math.max(0, Math.min(1, (value - low) / (high - low || 1))));
     });
   }
 
@@ -278,15 +303,28 @@
     root.appendChild(state.world);
     state.panel = el("div", { "class": "panel", "aria-live": "polite" }, el("p", { "class": "quiet" }, "Drag to move, turn the wheel to zoom, click an operator for its figures, twice for its page."));
     main.appendChild(el("section", { "class": "graph-view" }, [el("h2", { "class": "hidden-but-read" }, "Graph"), toolbar(), root, state.panel]));
+    if (ops.length <= MANY) { finish(root); return; }
+    var hint = state.panel.firstChild;
+    state.panel.replaceChild(el("p", {}, "laying out " + ops.length + " operators …"), hint);
+    setTimeout(function () {
+      if (state.root !== root || !root.isConnected) return;
+      state.panel.replaceChild(hint, state.panel.firstChild);
+      finish(root);
+    }, 30);
+  };
+
+  function finish(root) {
     var size = draw(state.world);
     state.width = size.width; state.height = size.height;
     fit();
     drag(root);
     root.addEventListener("keydown", keys);
+    search(state.box.value, 0);
     var wanted = ops.findIndex(function (op) { return R.label(op) === "ORIGIN" || op.status === "failed" || op.status === "died"; });
     if (R.data.session) wanted = Math.min(R.data.session.position, ops.length - 1);
     if (wanted >= 0) { state.at = wanted; document.getElementById("node-" + ops[wanted].index).classList.add("selected"); describe(ops[wanted]); }
-  };
+  }
+
   R.graphPicture = function () {
     var root = svg("svg", { "class": "graph by-label picture" }), world = svg("g", {}), size = draw(world);
     root.appendChild(world);
