@@ -16,7 +16,7 @@ from typing import Any
 from .errors import C2StepError
 
 __version__ = "0.1.0"
-__all__ = ["C2StepError", "after", "before", "dump", "open", "open_capture", "wrapped"]
+__all__ = ["C2StepError", "after", "before", "dump", "enter", "open", "open_capture", "repro", "resume", "wrapped"]
 
 
 def open(model: Any = None, inputs: Any = None, **options: Any) -> Any:
@@ -54,6 +54,20 @@ def after(*patterns: str) -> Any:
     from .hooks import after as decorator
 
     return decorator(*patterns)
+
+
+def enter(session: Any) -> Any:
+    """Enter the next operator of a session, which has nets inside; see `c2step.nested.Inside`."""
+    from .nested import enter as enter_operator
+
+    return enter_operator(session)
+
+
+def repro(session: Any, where: str, directory: str, **options: Any) -> Any:
+    """Cut operators out of a session's model so that they run on their own; see `c2step.reproducing.make_repro`."""
+    from .reproducing import make_repro
+
+    return make_repro(session, where, directory, **options)
 
 
 def resume(directory: str, **options: Any) -> Any:

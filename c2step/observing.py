@@ -16,7 +16,7 @@ _CHANGING = ("feed", "put", "patch", "unpatch", "edit", "unedit", "keep_up_to", 
 _SETTING = ("set_break", "watch", "delete_break", "wrap", "unwrap", "hook", "unhook")
 VERBS = frozenset(_MOVING + _CHANGING + _SETTING + ("save", "write_net"))
 LOOKS = frozenset(["fetch"])
-_OURS = ("c2step.compare", "c2step.repro", "c2step.analyses", "c2step.report")
+_OURS = ("c2step.compare", "c2step.reproducing", "c2step.analyses", "c2step.report")
 
 
 class Observer:

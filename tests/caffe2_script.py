@@ -47,6 +47,7 @@ def predictor():
         op.arg.add(name="shape").ints.extend(array.shape)
         op.arg.add(name="values").floats.extend(array.reshape(-1).tolist())
     net = caffe2_pb2.NetDef(name="predict", external_input=["data", "conv1_w", "conv1_b"], external_output=["y"])
+    net.type, net.num_workers = "dag", 2  # Caffe2 runs it while Python waits
     op = net.op.add(type="Conv", input=["data", "conv1_w", "conv1_b"], output=["y"])
     op.arg.add(name="kernel").i = 3
     return workspace.Predictor(init, net)

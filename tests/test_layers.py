@@ -49,7 +49,7 @@ LAYERS = (
     "budget",
     "references",
     "compare",
-    "repro",
+    "reproducing",
     "render",
     "pictures",
     "report",

@@ -15,7 +15,7 @@ from c2step.errors import CaptureError, ExitStatus, UsageError
 from c2step.references import open_npz
 from c2step.repl.environment import Environment
 from c2step.repl.loop import run_commands
-from c2step.repro import make_repro
+from c2step.reproducing import make_repro
 from oracle import same_bytes
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of onnx on older numpy
@@ -195,3 +195,10 @@ def test_the_command_line_and_the_prompt(shared, tmp_path, capsys):
         run_commands(session, commands, environment)
     said = environment.stdout.getvalue()
     assert "reproduces: its process ends with SIGFPE" in said and "the same bytes in every output" in said
+
+
+def test_the_library(shared, tmp_path):
+    with opened(shared, "cases", "45_inplace_chain", in_process=True) as session:
+        session.step(2)
+        for name in ("a", "b"):
+            assert c2step.repro(session, "0-1", str(tmp_path / name)).reproduces

@@ -14,7 +14,7 @@ from typing import Optional
 
 from ..errors import ExitStatus, OperatorError, UsageError
 from ..references import Reference
-from ..repro import Repro, make_repro, operators_of
+from ..reproducing import Repro, make_repro, operators_of
 from ..stepper import Session, Stop
 from .against import reference_for
 from .options import add_session, opened, say, warn_unfed

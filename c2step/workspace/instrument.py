@@ -56,6 +56,23 @@ def add_calls(net: Any, patterns: Sequence[str], builder: Builder, path: str = "
     return bool(count)
 
 
+def make_sequential(net: Any) -> None:
+    """Let a net and the nets inside it run one operator after the other.
+
+    For those that Caffe2 runs without letting go of Python's lock: in a net that runs in parallel a call would wait
+    for it forever.  The operators give the same values.
+    """
+    net.type = "simple"
+    for op in net.op:
+        make_sequential_inside(op)
+
+
+def make_sequential_inside(op: Any) -> None:
+    """The same for the nets inside an operator."""
+    for _, inner in nested_nets(op):
+        make_sequential(inner)
+
+
 def fits(type_: str, patterns: Iterable[str]) -> bool:
     """Whether an operator type fits one of the patterns."""
     return any(fnmatch.fnmatchcase(type_, pattern) for pattern in patterns)

@@ -106,7 +106,7 @@ class Wrapping:
 
     def _patch_all(self) -> None:
         nets, plans = self._rewrite_net, self._rewrite_plan
-        self._patch(C, "create_net", self._creating(C.create_net))
+        self._patch(C, "create_net", self._creating(C.create_net, 0))
         self._patch(C, "run_net", self._running(C.run_net))
         self._patch(C, "run_net_once", self._rewritten(C.run_net_once, nets))
         self._patch(C, "run_operator_once", self._alone(C.run_operator_once, 0))
@@ -115,8 +115,9 @@ class Wrapping:
         self._patch(C, "run_plan_in_background", self._rewritten(getattr(C, "run_plan_in_background", None), plans))
         space = C.Workspace
         self._patch(space, "_run_operator", self._alone(space._run_operator, 1))
-        for name, rewrite in (("_create_net", nets), ("_run_net", nets), ("_run_plan", plans)):
-            self._patch(space, name, self._rewritten(getattr(space, name), rewrite, at=1))
+        self._patch(space, "_create_net", self._creating(space._create_net, 1))
+        self._patch(space, "_run_net", self._rewritten(space._run_net, self._rewrite_sequential, at=1))
+        self._patch(space, "_run_plan", self._rewritten(space._run_plan, plans, at=1))
         self._patch(C, "Predictor", self._predictor(C.Predictor))
 
     def _patch(self, owner: Any, name: str, value: Any) -> None:
@@ -127,12 +128,14 @@ class Wrapping:
 
     # -- what stands in for Caffe2's functions ------------------------------------------------
 
-    def _creating(self, original: Any) -> Any:
-        def create_net(data: bytes, *rest: Any) -> Any:
-            net = instrument.parsed(data)
+    def _creating(self, original: Any, at: int) -> Any:
+        def create_net(*arguments: Any) -> Any:
+            given = list(arguments)
+            net = instrument.parsed(given[at])
             if net is not None:
                 self._known.add((C.current_workspace(), net.name))
-            return original(self._rewrite_net(data), *rest)
+            given[at] = self._rewrite_net(given[at])
+            return original(*given)
 
         return create_net
 
@@ -173,6 +176,7 @@ class Wrapping:
             space = arguments[0] if at else C.Workspace.current
             given = list(arguments)
             if instrument.add_inside(op, self.patterns, self._builder, "RunOperatorOnce"):
+                instrument.make_sequential_inside(op)
                 given[at] = op.SerializeToString()
             if not instrument.fits(site.type, self.patterns):
                 return self._guarded(original, *given)
@@ -190,7 +194,7 @@ class Wrapping:
             self._error = None
 
     def _predictor(self, original: Any) -> Any:
-        rewrite, guarded = self._rewrite_net, self._guarded
+        rewrite, guarded = self._rewrite_sequential, self._guarded
 
         class Predictor(original):  # type: ignore[misc]
             """Caffe2's predictor over nets with calls in them."""
@@ -223,6 +227,15 @@ class Wrapping:
         net = instrument.parsed(data)
         if net is None or not self.active or not instrument.add_calls(net, self.patterns, self._builder):
             return data
+        return bytes(net.SerializeToString())
+
+    def _rewrite_sequential(self, data: bytes) -> bytes:
+        """For a net that Caffe2 runs without letting go of Python's lock."""
+        rewritten = self._rewrite_net(data)
+        if rewritten == data:
+            return data
+        net = caffe2_pb2.NetDef.FromString(rewritten)
+        instrument.make_sequential(net)
         return bytes(net.SerializeToString())
 
     def _rewrite_plan(self, data: bytes) -> bytes:

@@ -3,7 +3,7 @@
 from typing import Optional
 
 from ...errors import ExitStatus, UsageError
-from ...repro import make_repro
+from ...reproducing import make_repro
 from ..context import Context
 from ..registry import Result, command
 from ..types import FilePath, OperatorPattern
