@@ -8,6 +8,7 @@ wraps.  What the journal has beyond that is taken from there.
 import json
 import os
 import tempfile
+import time
 from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Tuple
 
 import numpy as np
@@ -25,6 +26,8 @@ from .stepper import Session
 __all__ = ["Checkpoints", "Saved", "last_left", "read_saved", "resume"]
 
 STATE = "session.json"
+_FORWARD = ("step", "next", "until", "cont")  # after these the journal alone tells where the session stands
+_SECONDS = 0.5
 Rows = List[Dict[str, Any]]
 
 
@@ -37,10 +40,12 @@ class Checkpoints(Observer):
         self._opened = opened
         self._files: Dict[int, Tuple[Any, Dict[str, Any]]] = {}  # id of a value -> the value, kept alive, and its file
         self._written = self._folder = ""
+        self._when = 0.0
 
     def did(self, verb: str, arguments: Tuple[Any, ...], options: Dict[str, Any]) -> None:
-        """Write it after each verb."""
-        self.write()
+        """Write it after each verb; what the journal says as well need not be written at once."""
+        if verb not in _FORWARD or time.monotonic() - self._when > _SECONDS:
+            self.write()
 
     def set(self, name: str, value: Any) -> None:
         """Write it after each change."""
@@ -52,6 +57,7 @@ class Checkpoints(Observer):
         folder = session.capture_directory
         if folder != self._folder:  # the session has begun another capture
             self._files, self._written, self._folder = {}, "", folder
+        self._when = time.monotonic()
         text = json.dumps(dict(state_of(session, self._value), opened=self._opened, pid=os.getpid()))
         if text == self._written:
             return
@@ -90,9 +96,9 @@ def state_of(session: Session, value: Any) -> Dict[str, Any]:
         "letters": {str(index): letter for index, letter in session.letters.items() if letter in "SFD"},
         "feeds": [list(feed) for feed in history.feeds],
         "fed": [
-            [v.name, v.version, kept.file, kept.kind, kept.summary.to_json()]
-            for v, kept in history.kept.items()
-            if v in fed
+            [v.name, v.version, history.kept[v].file, history.kept[v].kind, history.kept[v].summary.to_json()]
+            for v in sorted(fed)
+            if v in history.kept
         ],
         "patches": [
             {"name": p.name, "index": p.index, "source": p.source, "value": value(p.name, np.asarray(p.blob.array))}

@@ -264,6 +264,20 @@ def test_a_loop_that_reads_the_outer_net_fails_inside_as_the_operator_does(tmp_p
         assert stop.reason == "failed" and "outer" in stop.detail
 
 
+def test_cases_of_control_flow(shared):
+    def case(name):
+        folder = os.path.join(shared, "cases", name)
+        return c2step.open(folder, [os.path.join(folder, "inputs.npz")], in_process=True)
+
+    with case("19_if_output_never_written") as session:
+        text, _ = said(session, "step; step; inspect t; finish")
+    assert "o  0  Add  t@1" in text and "the nets inside write none of its outputs (o)" in text
+    with case("20_loop_outer_value") as session:
+        text, _ = said(session, "step; step; where")
+    assert "which the net does not list as external_input; it runs as one" in text and "F  1  ONNXWhile" in text
+    assert "#1" not in text
+
+
 def test_what_cannot_be_copied_and_what_is_no_net(tmp_path):
     net = nets().NetDef(name="n", external_input=["x", "one", "c"], external_output=["y"])
     operator(net, "CreateMutex", [], ["lock"])

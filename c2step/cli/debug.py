@@ -80,6 +80,8 @@ def _resumed(options: argparse.Namespace) -> Session:
     """The session that was left in a capture; what could not be taken over goes to stderr."""
     if options.model or options.predict_net or options.input:
         raise UsageError("--resume opens what the session had opened", "leave out the model and the inputs")
+    if options.keep:
+        raise UsageError("--resume goes on with the capture that it names", "leave out --keep")
     directory = options.resume or last_left()
     session = resume_session(
         directory, options.runtime, timeout=options.timeout, on_output=show_output, max_memory=options.max_memory

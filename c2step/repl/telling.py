@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Iterable, List
 
 from ..errors import ExitStatus
 from ..net import Net
-from ..render import next_line, stop_text
+from ..render import next_line, quote, stop_text
 from .context import Context
 from .frames import Event
 from .registry import Result
@@ -63,6 +63,9 @@ def _left(event: Event) -> List[str]:
     assert inside is not None and leaving is not None
     if not leaving.stop.steps or leaving.stop.steps[-1].status != "ok":
         return []
+    if leaving.same and not inside.results:
+        names = ", ".join(map(quote, inside.operator.outputs))
+        return ["left %s: the nets inside write none of its outputs (%s)" % (inside.operator, names)]
     if leaving.same:
         return ["left %s: run as one it gives the same bytes (%d outputs)" % (inside.operator, len(inside.results))]
     if leaving.lines:

@@ -75,7 +75,22 @@ def unroll(op: Any, read: Read, runner: Runner) -> Unrolled:
             "%s cannot be entered: %s" % (op.type, _WHY_NOT.get(op.type, "how it runs its nets is not known here")),
             "list WHERE --inside shows its nets; next runs it",
         )
+    for name, net in nets.items():
+        _check_declared(name, net)
     return make(op, nets, read, runner)
+
+
+def _check_declared(argument: str, net: Any) -> None:
+    """What Caffe2 asks of a net that lists its external inputs: nothing else may be read before it is written."""
+    known = set(net.external_input)
+    for op in net.op if known else ():
+        for name in op.input:
+            if name not in known:
+                raise UsageError(
+                    "it cannot be entered: its %s reads %s, which the net does not list as external_input"
+                    % (argument, name)
+                )
+        known.update(op.output)
 
 
 _WHY_NOT = {

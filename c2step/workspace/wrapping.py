@@ -18,6 +18,7 @@ from caffe2.proto import caffe2_pb2
 from caffe2.python import workspace
 
 from ..blob import Blob
+from ..errors import UsageError
 from ..hooks import AFTER, BEFORE, Call, Hook
 from . import instrument, reader
 from .instrument import Site
@@ -58,6 +59,8 @@ class Wrapping:
         hooks: Sequence[Hook] = (),
         max_bytes: Optional[int] = None,
     ) -> None:
+        if save is None and not hooks:
+            raise UsageError("nothing is to be done with the operators", "give save=FOLDER, or hooks=[...]")
         if types is None:
             types = ["*"] if save or not hooks else []
         self.types = [types] if isinstance(types, str) else sorted(types)
