@@ -91,7 +91,8 @@ class InThisProcess:
     def __init__(self, python: str, module: str, name: str, shown: Any = None) -> None:
         from c2step.references.engines import onnx_engine, torch_engine
 
-        self._engine: Any = {"onnx_engine": onnx_engine, "torch_engine": torch_engine}[module]._Engine()
+        engines: Any = {"onnx_engine": onnx_engine._Engine, "torch_engine": torch_engine.TorchEngine}
+        self._engine: Any = engines[module]()
 
     def __enter__(self) -> "InThisProcess":
         return self
