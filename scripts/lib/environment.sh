@@ -84,3 +84,14 @@ project_environment() {
 sample_models() {
   "$root/.venv/bin/python" -W ignore "$root/scripts/samples" --if-needed
 }
+
+# exports_environment: .envs/exports with torchvision, which fits torch 1.10.2, to export models.
+exports_environment() {
+  local python
+  python=$(find_python 3.9 3.8 || uv_python 3.9 3.8) || {
+    say "torchvision 0.11.3 needs Python 3.9 or 3.8 with its venv module, or uv"
+    exit 2
+  }
+  environment "$root/.envs/exports" "$python" "import torch, torchvision, onnx" \
+    torch==1.10.2 torchvision==0.11.3 numpy==1.23.5 protobuf==3.20.3 onnx==1.16.2
+}

@@ -1,0 +1,140 @@
+"""Caffe2 as a script uses it, without c2step: RunNet, RunOperatorOnce, FetchBlob, the stock ONNX backend."""
+
+import os
+import sys
+import types
+import warnings
+
+import numpy as np
+import onnx
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+sys.modules.setdefault("onnx.optimizer", types.ModuleType("onnx.optimizer"))  # gone from onnx, imported by the backend
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    from caffe2.proto import caffe2_pb2
+    from caffe2.python import core, workspace
+    from caffe2.python.onnx.backend import Caffe2Backend
+
+from serving import clock, serve  # noqa: E402
+
+NETS = {}
+
+
+def read(path):
+    """A NetDef from a file."""
+    net = caffe2_pb2.NetDef()
+    with open(path, "rb") as file:
+        net.ParseFromString(file.read())
+    return net
+
+
+def load(name, folder, inputs):
+    """Run init_net of a folder, feed the inputs of an .npz, create predict_net; from now on it is `name`."""
+    workspace.SwitchWorkspace(name, True)
+    workspace.ResetWorkspace()
+    init = os.path.join(folder, "init_net.pb")
+    if os.path.exists(init):
+        workspace.RunNetOnce(read(init))
+    for blob, array in np.load(inputs).items():
+        workspace.FeedBlob(blob, array)
+    net = read(os.path.join(folder, "predict_net.pb"))
+    net.name = name
+    workspace.CreateNet(net)
+    NETS[name] = net
+
+
+def run(name, times=1):
+    """RunNet so many times; the seconds of one."""
+    workspace.SwitchWorkspace(name)
+    return clock(lambda: [workspace.RunNet(name) for _ in range(times)])[0] / times
+
+
+def once(name, index, times=1):
+    """RunOperatorOnce of one operator so many times; the seconds of one."""
+    workspace.SwitchWorkspace(name)
+    op = NETS[name].op[index]
+    return clock(lambda: [workspace.RunOperatorOnce(op) for _ in range(times)])[0] / times
+
+
+def fetch(name, blob, path):
+    """Save a blob as .npy."""
+    workspace.SwitchWorkspace(name)
+    np.save(path, workspace.FetchBlob(blob))
+
+
+def dump(name, folder):
+    """The script that people write: every operator alone, every output fetched, saved and described."""
+    workspace.SwitchWorkspace(name)
+    return clock(lambda: _dump(NETS[name], folder))[0]
+
+
+def _dump(net, folder):
+    for index, op in enumerate(net.op):
+        workspace.RunOperatorOnce(op)
+        for slot, blob in enumerate(op.output):
+            value = workspace.FetchBlob(blob)
+            if isinstance(value, np.ndarray):
+                np.save(os.path.join(folder, "%d-%d.npy" % (index, slot)), value)
+                np.mean(value), np.std(value)
+
+
+class Stock(Caffe2Backend):
+    """The stock backend with the split of init and predict that onnx.optimizer made, before onnx lost it."""
+
+    @staticmethod
+    def optimize_onnx(model, init=False, predict=False):
+        """For the init part the model without its nodes, which is what `split_init` left."""
+        kept = onnx.ModelProto()
+        kept.CopyFrom(model)
+        if init:
+            del kept.graph.node[:]
+        return kept
+
+
+def stock_open(path):
+    """Read an ONNX file, convert it as Caffe2's own backend does, run init_net; the seconds of all that."""
+    workspace.SwitchWorkspace("stock", True)
+    workspace.ResetWorkspace()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return clock(lambda: _stock_open(path))[0]
+
+
+def _stock_open(path):
+    model = onnx.load(path)
+    known = {value.name for value in model.graph.input}
+    for tensor in model.graph.initializer:  # without this the backend takes no model of today
+        if tensor.name not in known:
+            model.graph.input.append(onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims))
+    init, predict = Stock.onnx_graph_to_caffe2_net(model, opset_version=model.opset_import[0].version)
+    workspace.RunNetOnce(init)
+    workspace.CreateNet(predict)
+
+
+def write_chain(folder, count):
+    """A net of `count` tiny operators, Relu and Add in turn, on 8 floats, and its input."""
+    net = core.Net("chain")
+    blob = "x"
+    for index in range(count):
+        made = "y%d" % index
+        if index % 2:
+            net.Add([blob, "x"], [made])
+        else:
+            net.Relu([blob], [made])
+        blob = made
+    net.Proto().external_output.append(blob)
+    with open(os.path.join(folder, "predict_net.pb"), "wb") as file:
+        file.write(net.Proto().SerializeToString())
+    np.savez(os.path.join(folder, "input.npz"), x=np.linspace(-1, 1, 8, dtype=np.float32))
+
+
+def versions():
+    """What is measured against."""
+    import torch
+
+    return {"torch": str(torch.__version__), "threads": torch.get_num_threads()}
+
+
+if __name__ == "__main__":
+    serve({f.__name__: f for f in (load, run, once, fetch, dump, stock_open, write_chain, versions)})
