@@ -5,8 +5,9 @@ Int8 tensor with scale and zero point, strings.  `kind` says which, so that text
 "mask, a C++ native class of type nullptr (uninitialized)." is never taken for a value.
 """
 
+import math
 from dataclasses import dataclass
-from typing import Any, Dict, Optional, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 import numpy as np
 
@@ -20,6 +21,7 @@ __all__ = [
     "UNREADABLE",
     "Blob",
     "BlobSummary",
+    "row_figures",
     "summarize",
 ]
 
@@ -31,13 +33,13 @@ OTHER = "other"  # a mutex, a database, a counter: no array
 MISSING = "missing"  # not in the workspace
 UNREADABLE = "unreadable"  # a tensor whose shape no memory could hold
 
-CHUNK = 1 << 15
+CHUNK = 1 << 18  # a megabyte of float32, so that all passes but the first find it in the cache
+_PIECE = 1 << 15
 _SHORT = 1 << 10
 _CANCELLED = 0.05
 
 
-@dataclass(frozen=True)
-class BlobSummary:
+class BlobSummary(NamedTuple):
     """What one pass over a blob tells; figures are over the finite values only.
 
     `min` to `std` are None where there is no finite value.  For Int8 blobs they are of the real
@@ -80,7 +82,7 @@ class BlobSummary:
 
     def to_json(self) -> Dict[str, Any]:
         """As plain JSON values; `from_json` is the inverse."""
-        return {key: value for key, value in self.__dict__.items() if value is not None}
+        return {key: value for key, value in zip(self._fields, self) if value is not None}
 
     @classmethod
     def from_json(cls, data: Dict[str, Any]) -> "BlobSummary":
@@ -144,11 +146,38 @@ def summarize(blob: Blob) -> BlobSummary:
 
 def _figures(array: np.ndarray) -> Dict[str, Any]:
     flat = np.ascontiguousarray(array).reshape(-1)
+    return row_figures(flat.reshape(1, -1))[0] if flat.size < _SHORT else _chunked(flat)
+
+
+def row_figures(rows: np.ndarray) -> List[Dict[str, Any]]:
+    """What `BlobSummary` says of numbers, of each row of a matrix; the other rows make no difference to it."""
+    if rows.dtype == np.bool_:
+        rows = rows.view(np.uint8)
+    lows, highs = np.minimum.reduce(rows, 1), np.maximum.reduce(rows, 1)
+    zeros = rows.shape[1] - np.add.reduce(rows != 0, 1)
+    with np.errstate(over="ignore", invalid="ignore"):
+        wide = rows.astype(np.float64)
+        means = np.add.reduce(wide, 1) / rows.shape[1]
+        wide -= means[:, np.newaxis]
+        wide *= wide
+        stds = np.sqrt(np.add.reduce(wide, 1) / rows.shape[1])
+    found = [
+        {"zeros": zero, "nan": 0, "inf": 0, "min": low, "max": high, "mean": mean, "std": std}
+        for zero, low, high, mean, std in zip(*(part.tolist() for part in (zeros, lows, highs, means, stds)))
+    ]
+    if rows.dtype.kind == "f":
+        for odd in np.flatnonzero(~(np.isfinite(lows) & np.isfinite(highs))).tolist():
+            found[odd] = _chunked(rows[odd])
+    return found
+
+
+def _chunked(flat: np.ndarray) -> Dict[str, Any]:
     if flat.dtype == np.bool_:
         flat = flat.view(np.uint8)
     figures = _Figures()
-    for start in range(0, flat.size, CHUNK):
-        figures.add(flat[start : start + CHUNK])
+    with np.errstate(over="ignore", invalid="ignore"):
+        for start in range(0, flat.size, CHUNK):
+            figures.add(flat[start : start + CHUNK])
     return figures.result()
 
 
@@ -163,7 +192,7 @@ class _Figures:
 
     def add(self, part: np.ndarray) -> None:
         low, high = np.minimum.reduce(part), np.maximum.reduce(part)
-        if part.dtype.kind == "f" and not (np.isfinite(low) and np.isfinite(high)):
+        if part.dtype.kind == "f" and not (math.isfinite(low) and math.isfinite(high)):
             part = self._finite(part)
             if not part.size:
                 return
@@ -199,19 +228,23 @@ class _Figures:
 def _moments(part: np.ndarray) -> Tuple[float, float]:
     """The mean of a chunk, and the sum of squared distances from it.
 
-    float32 is summed as it is where no digits cancel; chunks are short enough for that to be as good
-    as what is shown.
+    float32 is summed as it is where no digits cancel; the pieces that are squared are short enough for that
+    to be as good as what is shown.
     """
-    with np.errstate(over="ignore", invalid="ignore"):
-        if part.dtype == np.float32 and part.size >= _SHORT:
-            mean, squares = float(np.add.reduce(part)) / part.size, float(np.dot(part, part))
-            square = squares - part.size * mean * mean
-            if _CANCELLED * squares < square < np.inf:
-                return mean, square
-        wide = part.astype(np.float64)
-        mean = float(np.add.reduce(wide)) / part.size
-        wide -= mean
-        return mean, float(np.dot(wide, wide))
+    pieces = [part[start : start + _PIECE] for start in range(0, part.size, _PIECE)]
+    if part.dtype == np.float32 and part.size >= _SHORT:
+        mean = float(np.add.reduce(part)) / part.size
+        squares = sum([float(np.dot(piece, piece)) for piece in pieces])
+        square = squares - part.size * mean * mean
+        if _CANCELLED * squares < square < np.inf:
+            return mean, square
+    mean = sum([float(np.add.reduce(piece, dtype=np.float64)) for piece in pieces]) / part.size
+    return mean, sum([_squared(piece.astype(np.float64), mean) for piece in pieces])
+
+
+def _squared(wide: np.ndarray, mean: float) -> float:
+    wide -= mean
+    return float(np.dot(wide, wide))
 
 
 def _dequantised(figures: Dict[str, Any], blob: Blob) -> Dict[str, Any]:

@@ -6,7 +6,7 @@ operator for which it holds, and a watch after an operator that changed the blob
 
 import fnmatch
 from dataclasses import dataclass, field
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, FrozenSet, List, Optional, Sequence, Tuple
 
 from .conditions import SUMMARY, Condition, Facts
 from .errors import UsageError, near
@@ -72,7 +72,7 @@ class Breakpoint:
         return "; ".join(filter(None, (said, why))) if why else ""
 
 
-Tested = Tuple[Breakpoint, Matches]
+Tested = Tuple[Breakpoint, FrozenSet[int]]
 
 
 class Breakpoints:
@@ -82,6 +82,7 @@ class Breakpoints:
         self.all: List[Breakpoint] = []
         self._reached: Dict[int, Breakpoint] = {}  # temporary ones that are gone; their commands are still to run
         self._numbers = 0
+        self._tests: Dict[int, Tuple[Net, FrozenSet[int]]] = {}  # made once, while the net is the same
 
     def add(
         self, net: Net, where: str, temporary: bool = False, condition: Optional[Condition] = None, watch: bool = False
@@ -117,29 +118,38 @@ class Breakpoints:
         self.all.remove(self.find(number))
 
     def _before(self, net: Net) -> List[Tested]:
-        return [(point, _judges(net, point)) for point in self.all if point.enabled and point.before]
+        return [(point, self._passing(net, point)) for point in self.all if point.enabled and point.before]
 
     def _after(self, net: Net) -> List[Tested]:
-        return [(point, _judges(net, point)) for point in self.all if point.enabled and not point.before]
+        return [(point, self._passing(net, point)) for point in self.all if point.enabled and not point.before]
+
+    def _passing(self, net: Net, point: Breakpoint) -> FrozenSet[int]:
+        """The operators before or after which a breakpoint must be looked at."""
+        known = self._tests.get(point.number)
+        if known is None or known[0] is not net:
+            test = _judges(net, point)
+            passing = frozenset(op.index for op in net.operators if test(op))
+            known = self._tests[point.number] = (net, passing)
+        return known[1]
 
     def next_look(self, net: Net, position: int) -> Optional[int]:
         """Where a run from `position` must pause: before an operator, or after one that only the front can judge."""
-        stops = [test for _, test in self._before(net)]
-        looks = [test for point, test in self._after(net) if not _declared(point)]
+        stops = [passing for _, passing in self._before(net)]
+        looks = [passing for point, passing in self._after(net) if not _declared(point)]
         if not stops and not looks:
             return None
-        for op in net.operators[position:]:
-            if op.index > position and any(test(op) for test in stops):
-                return op.index
-            if any(test(op) for test in looks):
-                return op.index + 1
+        for index in range(position, len(net)):
+            if index > position and any(index in passing for passing in stops):
+                return index
+            if any(index in passing for passing in looks):
+                return index + 1
         return None
 
     def declared(self, net: Net) -> List[Dict[str, Any]]:
         """Conditions that summaries decide, for the workspace to stop at: operator indices and text."""
         return [
-            {"text": str(point.condition), "indices": [op.index for op in net.operators if test(op)]}
-            for point, test in self._after(net)
+            {"text": str(point.condition), "indices": sorted(passing)}
+            for point, passing in self._after(net)
             if _declared(point)
         ]
 
@@ -149,7 +159,7 @@ class Breakpoints:
 
     def stands_at(self, net: Net, op: Optional[Operator]) -> List[int]:
         """The numbers of those that stop before `op`; nothing is counted."""
-        return [point.number for point, test in self._before(net) if op and test(op)]
+        return [point.number for point, passing in self._before(net) if op and op.index in passing]
 
     def before(self, net: Net, op: Optional[Operator]) -> List[int]:
         """Count a stop before `op`; temporary ones go away.  The numbers of those that are not to be ignored."""
@@ -162,7 +172,8 @@ class Breakpoints:
 
     def would_stop(self, net: Net, op: Operator, facts: Facts, changed: Changed) -> Dict[int, str]:
         """As `after`, and nothing is counted."""
-        why = {point: point.after(facts, changed) for point, test in self._after(net) if point.watch or test(op)}
+        points = [point for point, passing in self._after(net) if point.watch or op.index in passing]
+        why = {point: point.after(facts, changed) for point in points}
         return {point.number: "%s %d: %s" % (point.word, point.number, words) for point, words in why.items() if words}
 
     def _count(self, numbers: Sequence[int]) -> List[int]:

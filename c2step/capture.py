@@ -3,6 +3,8 @@
     capture.json    what was run: model and its hash, the net, versions, inputs, preprocessing, notes
     journal.jsonl   one JSON object per executed operator, in order
     *.npy           one file per blob version; tensors of strings are .json
+    blobs.pack      small ones of a capture that goes away with its session, one .npy after another: "blobs.pack#160"
+                    begins at byte 160; their summaries are not in the journal, since their bytes are at hand
 
 File names are made from a running number, so that no blob name can leave the directory or meet
 another one; the journal holds the true names.  A capture is complete up to the last line of its
@@ -11,22 +13,26 @@ journal, however the run ended.
 
 import contextlib
 import errno
+import functools
+import io
 import json
 import os
 import re
 import zipfile
 from dataclasses import dataclass
-from typing import Any, Dict, Iterator, List, Optional, Tuple
+from typing import Any, Dict, Iterator, List, Optional, Tuple, cast
 
 import numpy as np
 
 from .blob import INT8, MISSING, OTHER, STRING, TENSOR, Blob, BlobSummary
 from .errors import CaptureError, near
 
-__all__ = ["NPY_HEADER", "Capture", "CaptureWriter", "StoredBlob", "file_name", "read_blob", "write_blob"]
+__all__ = ["NPY_HEADER", "Capture", "CaptureWriter", "Pack", "StoredBlob", "file_name", "read_blob", "write_blob"]
 
 HEADER = "capture.json"
 JOURNAL = "journal.jsonl"
+PACK = "blobs.pack"
+_PACKED = re.compile(r"(.*\b%s)#(\d+)" % re.escape(PACK), re.DOTALL)
 _MAKERS = ("c2step", "engine", "source")  # what a header of ours says of its maker, beside its kind
 _SLUG = re.compile(r"[^A-Za-z0-9._-]+")
 
@@ -66,6 +72,56 @@ def write_npy(file: Any, array: np.ndarray) -> None:
     layout.write_array_header_1_0(file, layout.header_data_from_array_1_0(data))
     if data.size:
         file.write(data.reshape(-1).view(np.uint8).data)
+
+
+def npy_header(dtype: str, shape: Tuple[int, ...]) -> bytes:
+    """What stands before the values in a .npy file."""
+    buffer = io.BytesIO()
+    layout: Any = np.lib.format
+    described = {"descr": layout.dtype_to_descr(np.dtype(dtype)), "fortran_order": False, "shape": shape}
+    layout.write_array_header_1_0(buffer, described)
+    header = buffer.getvalue()
+    assert len(header) == NPY_HEADER, "the shape of a small tensor has few digits"
+    return header
+
+
+class Pack:
+    """Small blobs in one file of a capture; `flush` after `add`, before anyone reads."""
+
+    def __init__(self, folder: str) -> None:
+        """Go on at the end of the file, if there is one."""
+        self._path = os.path.join(folder, PACK)
+        self._file = open(self._path, "ab", buffering=0)  # noqa: SIM115
+        self._end = self._file.seek(0, os.SEEK_END)
+        self._waiting: List[bytes] = []
+        self._headers: Dict[Tuple[str, Tuple[int, ...]], bytes] = {}
+
+    def add(self, dtype: str, shape: Tuple[int, ...], data: bytes) -> str:
+        """Take a tensor's bytes; returns the file name by which `read_blob` finds them."""
+        header = self._headers.get((dtype, shape))
+        if header is None:
+            header = self._headers[dtype, shape] = npy_header(dtype, shape)
+        name = "%s#%d" % (PACK, self._end)
+        self._waiting += (header, data)
+        self._end += len(header) + len(data)
+        return name
+
+    def flush(self) -> None:
+        """Write what was taken; CaptureError where the disk is full, and nothing of it is there then."""
+        if not self._waiting:
+            return
+        data, self._waiting = b"".join(self._waiting), []
+        try:
+            if self._file.write(data) != len(data):
+                raise OSError(errno.ENOSPC, "no space left")
+        except OSError as error:
+            self._end -= len(data)
+            self._file.truncate(self._end)
+            raise disk_error(error, self._path) from error
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
 
 
 def disk_error(error: OSError, path: str, begun: bool = True) -> CaptureError:
@@ -116,7 +172,22 @@ def read_blob(
     return Blob(name, kind, array, scale, zero_point)
 
 
+@functools.lru_cache(maxsize=256)
+def _read_header(header: bytes) -> Tuple[Any, Tuple[int, ...], int]:
+    """Of a tensor in a pack: dtype, shape, and how many bytes its values have."""
+    file, layout = io.BytesIO(header), cast(Any, np.lib.format)
+    layout.read_magic(file)
+    shape, _, dtype = layout.read_array_header_1_0(file)
+    return dtype, shape, int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+
+
 def _load(path: str, mapped: bool) -> np.ndarray:
+    packed = _PACKED.fullmatch(path)
+    if packed:
+        with open(packed.group(1), "rb") as file:
+            file.seek(int(packed.group(2)))
+            dtype, shape, size = _read_header(file.read(NPY_HEADER))
+            return np.frombuffer(file.read(size), dtype).reshape(shape)
     if mapped:
         with contextlib.suppress(ValueError):  # an empty array cannot be mapped
             return _only_array(np.load(path, mmap_mode="r", allow_pickle=False))
@@ -180,8 +251,7 @@ class CaptureWriter:
         target = os.path.join(self.path, HEADER)
         try:
             with open(target + ".new", "w", encoding="utf-8") as file:
-                json.dump(dict({"c2step": __version__}, **header), file, indent=1)
-                file.write("\n")
+                file.write(_header_text(dict({"c2step": __version__}, **header)))
             os.replace(target + ".new", target)
         except OSError as error:
             _remove_quietly(target + ".new")
@@ -189,8 +259,12 @@ class CaptureWriter:
 
     def add(self, row: Dict[str, Any]) -> None:
         """Append one operator to the journal: a whole line, or none where the disk is full."""
+        self.add_lines(json.dumps(row) + "\n")
+
+    def add_lines(self, lines: str) -> None:
+        """Append rows as text: all of them, or none where the disk is full."""
         assert self._file is not None
-        line = (json.dumps(row) + "\n").encode("utf-8")
+        line = lines.encode("utf-8")
         start = self._file.seek(0, os.SEEK_END)
         try:
             if self._file.write(line) != len(line):
@@ -206,6 +280,13 @@ class CaptureWriter:
             self._file = None
 
 
+def _header_text(header: Dict[str, Any]) -> str:
+    """JSON for people to read, with the net, which may be long, on one line at the end."""
+    net = header.pop("net", None)
+    text = json.dumps(header, indent=1)
+    return text + "\n" if net is None else '%s,\n "net": %s\n}\n' % (text[: text.rindex("\n")], json.dumps(net))
+
+
 def _clear(path: str) -> None:
     """Take the files of an older capture away; CaptureError where the folder holds anything else."""
     entries = os.listdir(path)
@@ -218,7 +299,7 @@ def _clear(path: str) -> None:
     for _, row in _lines(path):
         for blob in _entries(row):
             if blob.get("file"):
-                _remove_quietly(os.path.join(path, os.path.basename(str(blob["file"]))))
+                _remove_quietly(os.path.join(path, os.path.basename(str(blob["file"])).partition("#")[0]))
     _remove_quietly(os.path.join(path, JOURNAL))
 
 
@@ -278,6 +359,15 @@ def _is_output(out: Any) -> bool:
     return inside and isinstance(out.get("version", 1), int)
 
 
+def summary_of(folder: str, out: Dict[str, Any]) -> BlobSummary:
+    """The summary of a blob in a journal row: the one that is there, else that of its bytes."""
+    if out.get("summary"):
+        return BlobSummary.from_json(out["summary"])
+    if not out.get("file"):
+        return BlobSummary(out["kind"])
+    return read_blob(os.path.join(folder, out["file"]), out["name"], out["kind"]).summary()
+
+
 class Capture:
     """A capture opened for reading: `rows` in order, `blobs()`, and `load(name, version)`."""
 
@@ -311,7 +401,8 @@ class Capture:
 
     def _index(self, row: Dict[str, Any]) -> None:
         for slot, out in enumerate(row.get("outputs", ())):
-            summary = BlobSummary.from_json(out["summary"]) if out.get("summary") else BlobSummary(out["kind"])
+            summary = summary_of(self.path, out)
+            out.setdefault("summary", summary.to_json())
             stored = StoredBlob(
                 out["name"], out.get("version", 1), out["kind"], summary, out.get("file"), row.get("index"), slot
             )

@@ -1,6 +1,5 @@
 """What has run so far: the steps, which version of each blob is live, and where versions are kept."""
 
-import os
 from dataclasses import dataclass
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple
 
@@ -10,8 +9,7 @@ from .net import BlobVersion, Operator
 __all__ = ["History", "Kept", "Output", "Step"]
 
 
-@dataclass(frozen=True)
-class Output:
+class Output(NamedTuple):
     """One blob version that a step wrote; `file` is inside the capture, None where no bytes were kept."""
 
     name: str
@@ -33,9 +31,9 @@ class Output:
         }
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(repr=False)
 class Step:
-    """One executed operator; `status` is ok, failed or died.
+    """One executed operator; `status` is ok, failed or died.  Nobody changes one.
 
     `touched` are blobs that it changed without naming them, since they share storage with an output;
     `shares` are the pairs (output, other blob) that share storage after it.
@@ -132,9 +130,11 @@ class History:
         self.kept.pop(BlobVersion(name, version), None)
         self.summaries.pop(BlobVersion(name, version), None)
 
-    def unkept_initial(self) -> List[str]:
-        """Blobs that still hold their initial value, of which no copy is kept."""
-        return [name for name in self.initial if self.version(name) == 0 and BlobVersion(name, 0) not in self.kept]
+    def unkept_initial(self, names: Set[str]) -> List[str]:
+        """Those of some blobs that still hold their initial value, of which no copy is kept."""
+        return [
+            name for name in names & self.initial if self.version(name) == 0 and BlobVersion(name, 0) not in self.kept
+        ]
 
     def add(self, step: Step, folder: str) -> None:
         """Append a step and make what it wrote the live versions."""
@@ -142,10 +142,10 @@ class History:
         self.changes += 1
         for output in step.written:
             self.versions[output.name] = output.version
-            self.summaries[BlobVersion(output.name, output.version)] = output.summary
+            live = BlobVersion(output.name, output.version)
+            self.summaries[live] = output.summary
             if output.file:
-                path = os.path.join(folder, output.file)
-                self.keep(output.name, output.version, Kept(path, output.kind, output.summary))
+                self.kept[live] = Kept("%s/%s" % (folder, output.file), output.kind, output.summary)
 
     def add_feed(self, name: str, version: int, at: Optional[int] = None) -> None:
         """A value from outside became `version`, after the first `at` steps (all of them unless given)."""

@@ -5,7 +5,7 @@ is written several times has versions, counted as `caffe2.python.core.get_ssa` c
 0 is the value that was there before the net ran, `conv1@2` is the second write of `conv1`.
 """
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 __all__ = ["Argument", "BlobVersion", "Net", "OnnxNode", "Operator", "is_random", "is_stateful", "operator_from_json"]
@@ -148,7 +148,7 @@ class Net:
 
     def to_json(self) -> Dict[str, Any]:
         """As plain JSON values; `from_json` is the inverse."""
-        return asdict(self)
+        return dict(self.__dict__, operators=[_as_json(op) for op in self.operators])
 
     @classmethod
     def from_json(cls, data: Dict[str, Any]) -> "Net":
@@ -160,6 +160,11 @@ class Net:
             tuple(data["external_output"]),
             data["device"],
         )
+
+
+def _as_json(op: Operator) -> Dict[str, Any]:
+    arguments = [dict(arg.__dict__) for arg in op.arguments]
+    return dict(op.__dict__, arguments=arguments, node=dict(op.node.__dict__) if op.node else None)
 
 
 def operator_from_json(data: Dict[str, Any]) -> Operator:

@@ -4,13 +4,14 @@ import os
 import shutil
 import tempfile
 from dataclasses import dataclass, replace
-from typing import Any, Callable, Dict, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 import numpy as np
 
 from .blob import STRING, TENSOR, Blob
-from .capture import NPY_HEADER, CaptureWriter, file_name, write_blob
-from .history import History, Kept, Step
+from .capture import NPY_HEADER, CaptureWriter, Pack, file_name, write_blob
+from .history import Kept, Step
+from .journal import Journal
 from .model import Model
 
 __all__ = ["Keep", "Recording", "describe_run"]
@@ -66,6 +67,9 @@ class Recording:
         self.keep = keep
         self._header = header
         self._writer: Optional[CaptureWriter] = None
+        self._pack: Optional[Pack] = None
+        self._journal = Journal()
+        self._lines: List[str] = []
         self._temporary = ""
         self._bytes = self._fed = 0
 
@@ -90,12 +94,14 @@ class Recording:
         writer.resume()
         names = os.listdir(writer.path)
         self._fed = len(names)
-        self._bytes = sum(os.path.getsize(os.path.join(writer.path, name)) for name in names if name.endswith(".npy"))
+        self._bytes = sum(
+            os.path.getsize(os.path.join(writer.path, name)) for name in names if name.endswith((".npy", ".pack"))
+        )
         if os.path.basename(writer.path).startswith(TEMPORARY):
             self._temporary = writer.path
 
-    def request(self, history: History) -> Dict[str, Any]:
-        """What the workspace needs to know to write blobs here."""
+    def request(self, before: List[str]) -> Dict[str, Any]:
+        """What the workspace needs to know to write blobs here; `before`: initial values to be kept."""
         limit = None if self.keep.max_bytes is None else max(self.keep.max_bytes - self._bytes, 0)
         return {
             "directory": self.directory,
@@ -104,13 +110,28 @@ class Recording:
             "match": self.keep.match,
             "max_bytes": limit,
             "on_full": self.keep.on_full,
-            "before": history.unkept_initial() if self.keep.level == "full" else [],
+            "packs": bool(self._temporary),
+            "before": before if self.keep.level == "full" else [],
         }
 
     def add(self, step: Step) -> None:
-        """Journal a step."""
-        self._begun().add(step.to_json())
-        self._bytes += sum(out.summary.nbytes + NPY_HEADER for out in step.outputs if out.file)
+        """Journal a step; it is written by `flush`."""
+        self._lines.append(self._journal.line(step))
+        self._bytes += sum([out.summary.nbytes + NPY_HEADER for out in step.outputs if out.file])
+
+    def pack(self, dtype: str, shape: Tuple[int, ...], data: bytes) -> str:
+        """Keep the bytes of a small tensor; the name of its file.  They are written by `flush`."""
+        if self._pack is None:
+            self._pack = Pack(self.directory)
+        return self._pack.add(dtype, shape, data)
+
+    def flush(self) -> None:
+        """Write what was added: first the values, then the journal that names them."""
+        if self._pack is not None:
+            self._pack.flush()
+        lines, self._lines = self._lines, []
+        if lines:
+            self._begun().add_lines("".join(lines))
 
     def event(self, kind: str, **what: Any) -> None:
         """Journal what is no operator: going back, a feed."""
@@ -142,6 +163,8 @@ class Recording:
 
     def close(self) -> None:
         """Close the journal and take a temporary directory away."""
+        if self._pack is not None:
+            self._pack.close()
         if self._writer:
             self._writer.close()
         if self._temporary:

@@ -337,6 +337,8 @@ def as_json(value: Any, indent: Optional[int] = None) -> str:
 def _plain(value: Any) -> Any:
     if is_dataclass(value) and not isinstance(value, type):
         return _plain(asdict(value))
+    if isinstance(value, BlobSummary):
+        return _plain_object(value._asdict())
     if isinstance(value, dict):
         return _plain_object(value)
     if isinstance(value, np.ndarray):

@@ -14,7 +14,7 @@ from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Tuple
 import numpy as np
 
 from .blob import STRING, TENSOR, Blob, BlobSummary
-from .capture import HEADER, JOURNAL, file_name, read_blob, write_blob
+from .capture import HEADER, JOURNAL, file_name, read_blob, summary_of, write_blob
 from .errors import C2StepError, CaptureError
 from .history import Kept, Output, Step
 from .net import BlobVersion, Operator
@@ -299,11 +299,15 @@ class _Rebuilt:
             row["status"],
             row["error"],
             tuple(BlobVersion(entry["name"], entry["version"]) for entry in row["inputs"]),
-            tuple(_output(entry) for entry in row["outputs"]),
+            tuple(self._output(entry) for entry in row["outputs"]),
             row["seconds"],
-            tuple(_output(entry) for entry in row.get("touched", ())),
+            tuple(self._output(entry) for entry in row.get("touched", ())),
             tuple((name, other) for name, other in row.get("shares", ())),
         )
+
+    def _output(self, entry: Dict[str, Any]) -> Output:
+        summary = summary_of(self._folder, entry)
+        return Output(entry["name"], entry["version"], entry["kind"], summary, entry["file"])
 
     def _operator(self, row: Dict[str, Any]) -> Operator:
         operator: Operator = self._session.model.predict_net.operators[row["index"]]
@@ -315,12 +319,6 @@ class _Rebuilt:
             blob = _stored(self._folder, row["name"], row["value"])
             found.append(Patch(row["name"], row["index"], blob, row["source"]))
         return found
-
-
-def _output(entry: Dict[str, Any]) -> Output:
-    return Output(
-        entry["name"], entry["version"], entry["kind"], BlobSummary.from_json(entry["summary"]), entry["file"]
-    )
 
 
 def _set_stops(session: Session, state: Dict[str, Any]) -> List[str]:

@@ -17,6 +17,8 @@ from .wraps import Wraps
 
 __all__ = ["Runner", "Stop"]
 
+_NOT_WRITTEN = (UNINITIALISED, MISSING, OTHER)
+
 
 @dataclass(frozen=True, repr=False)
 class Stop:
@@ -155,12 +157,26 @@ class Runner:
             "first": self.position,
             "last": last,
             "tick": len(self.steps),
-            "record": self._timeline.recording.request(self._timeline.history),
+            "record": self._timeline.record_request(),
             "wraps": self._wraps.request(),
             "conditions": self._breakpoints.declared(self.net),
             "watched": self._breakpoints.watched(),
         }
-        return self._timeline.workspace.run(request, self._on_event)
+        raised: List[BaseException] = []
+
+        def on_events(events: Sequence[StepEvent]) -> None:
+            steps = self._take_in(events)
+            try:
+                for step in () if raised else steps:
+                    self.on_step(step)
+            except BaseException as error:  # what has run is taken in all the same
+                raised.append(error)
+                self._timeline.workspace.interrupt()
+
+        result = self._timeline.workspace.run(request, on_events)
+        if raised:
+            raise raised[0]
+        return result
 
     def _ended(self, result: str, reason: str, steps: Tuple[Step, ...]) -> Stop:
         if self._disk:
@@ -176,24 +192,22 @@ class Runner:
             return replace(self.stop("breakpoint", steps, detail), hits=tuple(self._hits))
         return self.stop("end" if self.position >= len(self.net) else reason, steps)
 
-    def _on_event(self, event: StepEvent) -> None:
-        """Take in one operator's result: journal first, so that it is there whatever happens next."""
-        step = self._timeline.take(event, self.iteration)
-        if step.status == "full":
-            return
-        self._timeline.recording.add(step)
-        if "wrapped" in event:
-            self._wraps.journal(step, event["wrapped"])
-        if event.get("disk"):
-            self._disk = (event["disk"]["message"], event["disk"]["hint"])
-        if step.status != "ok":
-            self._failure = step
-            return
-        self.letters[step.index] = _letter(step)
-        self._timeline.history.add(step, self._timeline.recording.directory)
-        self.changes.took(step)
-        self.position = step.index + 1
-        self.on_step(step)
+    def _take_in(self, events: Sequence[StepEvent]) -> List[Step]:
+        """Take in what operators gave; returns the steps that count."""
+        done = []
+        for event, step in self._timeline.take(events, self.iteration):
+            if "wrapped" in event:
+                self._wraps.journal(step, event["wrapped"])
+            if event.get("disk"):
+                self._disk = (event["disk"]["message"], event["disk"]["hint"])
+            if step.status != "ok":
+                self._failure = step
+                continue
+            self.letters[step.index] = _letter(step)
+            self.changes.took(step)
+            self.position = step.index + 1
+            done.append(step)
+        return done
 
     # -- when it stops ------------------------------------------------------------------------
 
@@ -214,6 +228,7 @@ class Runner:
         error = "%s: %s" % (death.signal, death.message)
         step = Step(len(self.steps), self.iteration, op.index, op, "died", error, self._timeline.reads(op), ())
         self._timeline.recording.add(step)
+        self._timeline.recording.flush()
         self.letters[op.index] = "D"
         note = self._timeline.revive()
         reason = "timeout" if isinstance(death, WorkerTimeout) else "interrupted" if death.by_user else "died"
@@ -244,4 +259,4 @@ class Runner:
 
 
 def _letter(step: Step) -> str:
-    return "?" if any(out.kind in (UNINITIALISED, MISSING, OTHER) for out in step.outputs) else "o"
+    return "?" if any(out.kind in _NOT_WRITTEN for out in step.outputs) else "o"

@@ -4,14 +4,13 @@ A blob version that an operator overwrote is put back from the capture, never co
 what could not be kept (a mutex, a counter, blobs past the limit on bytes) is made by running again.
 """
 
-import filecmp
 import os
 from dataclasses import replace
 from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Set, Tuple
 
 import numpy as np
 
-from .blob import MISSING, OTHER, TENSOR, UNINITIALISED, Blob, BlobSummary
+from .blob import MISSING, OTHER, TENSOR, UNINITIALISED, Blob, BlobSummary, row_figures
 from .capture import read_blob
 from .errors import UsageError, WorkerDied, near
 from .history import History, Kept, Output, Step
@@ -33,6 +32,7 @@ class Timeline:
         self.inputs: Dict[str, np.ndarray] = {}
         self.model = Model.from_json(workspace.open(spec))
         self._blobs = dict.fromkeys(self.model.predict_net.blobs())
+        self._written = {name for op in self.model.predict_net.operators for name in op.outputs}
         self._spec = spec
         self.drawn: Dict[str, np.ndarray] = {}
         workspace.on_lost = self.revive
@@ -86,37 +86,71 @@ class Timeline:
 
     # -- taking in what ran -------------------------------------------------------------------
 
-    def take(self, event: StepEvent, iteration: int) -> Step:
-        """An event of the workspace as a step; initial values that it overwrote are kept."""
+    def record_request(self) -> Dict[str, Any]:
+        """What the workspace needs to know to write blobs, and which initial values to write before they are gone."""
+        return self.recording.request(self.history.unkept_initial(self._written))
+
+    def take(self, events: Sequence[StepEvent], iteration: int) -> List[Tuple[StepEvent, Step]]:
+        """Events of the workspace as steps, journalled, in the history where they are ok; initial values that they
+        overwrote are kept.  Those that count for nothing, since the limit on bytes was reached, are left out."""
+        self._summarise([row for event in events for row in event["outputs"] or () if "data" in row])
+        taken = []
+        for event in events:
+            for row in event.get("before", ()):
+                self._keep_row(row, 0)
+            if event["status"] == "full":
+                continue
+            step = self._step(event, iteration)
+            self.recording.add(step)
+            taken.append((event, step))
+            if step.status == "ok":
+                self.history.add(step, self.recording.directory)
+        self.recording.flush()
+        return taken
+
+    def _summarise(self, rows: Sequence[Dict[str, Any]]) -> None:
+        """Give rows that came with their bytes their summaries, all of one form at once, and keep the bytes."""
+        forms: Dict[Tuple[str, Tuple[int, ...]], List[Dict[str, Any]]] = {}
+        for row in rows:
+            row["shape"] = tuple(row["shape"])
+            forms.setdefault((row["dtype"], row["shape"]), []).append(row)
+        for (dtype, shape), found in forms.items():
+            values = np.frombuffer(b"".join([row["data"] for row in found]), dtype=dtype).reshape(len(found), -1)
+            for row, figures in zip(found, row_figures(values)):
+                row["kind"], row["summary"] = TENSOR, BlobSummary(TENSOR, dtype, shape, **figures)
+        for row in rows:
+            row["file"] = self.recording.pack(row["dtype"], row["shape"], row["data"]) if row["pack"] else None
+
+    def _step(self, event: StepEvent, iteration: int) -> Step:
         op = self.model.predict_net.operators[event["index"]]
-        for row in event.get("before", ()):
-            self._keep_row(row, 0)
         touched = [row for row in event.get("touched", ()) if not self._unchanged(row)]
         return Step(
-            len(self.steps),
+            len(self.history.steps),
             iteration,
             op.index,
             op,
             event["status"],
             event.get("error"),
             self.reads(op),
-            self._outputs(event.get("outputs") or ()),
+            self._outputs(event["outputs"] or ()),
             event.get("seconds", 0.0),
-            self._outputs(touched),
+            self._outputs(touched) if touched else (),
             tuple((name, other) for name, other in event.get("shares", ())),
         )
 
     def reads(self, op: Operator) -> Tuple[BlobVersion, ...]:
         """The versions that an operator would read now."""
-        return tuple(BlobVersion(name, self.history.version(name)) for name in op.inputs if name)
+        versions = self.history.versions
+        return tuple([BlobVersion(name, versions.get(name, 0)) for name in op.inputs if name])
 
     def _outputs(self, rows: Iterable[Dict[str, Any]]) -> Tuple[Output, ...]:
         seen: Dict[str, int] = {}
         outputs = []
         for row in rows:
-            name = row["name"]
+            name, summary = row["name"], row["summary"]
             seen[name] = seen.get(name, self.history.version(name)) + 1
-            outputs.append(Output(name, seen[name], row["kind"], BlobSummary.from_json(row["summary"]), row["file"]))
+            summary = summary if isinstance(summary, BlobSummary) else BlobSummary.from_json(summary)
+            outputs.append(Output(name, seen[name], row["kind"], summary, row["file"]))
         return tuple(outputs)
 
     def _keep_row(self, row: Dict[str, Any], version: int) -> None:
@@ -136,7 +170,10 @@ class Timeline:
         if kept is None or not row["file"]:
             known = self.history.summaries.get(live)
             return known is not None and known == BlobSummary.from_json(row["summary"])
-        return filecmp.cmp(kept.file, os.path.join(self.recording.directory, row["file"]), shallow=False)
+        old = read_blob(kept.file, name, kept.kind).array
+        new = read_blob(os.path.join(self.recording.directory, row["file"]), name, row["kind"]).array
+        assert old is not None and new is not None
+        return old.dtype == new.dtype and old.shape == new.shape and old.tobytes() == new.tobytes()
 
     def why_failed(self, failure: Step) -> str:
         """What there is to say of an operator that raised."""
@@ -298,7 +335,7 @@ class Timeline:
 
     def _run_unrecorded(self, first: int, last: int) -> None:
         request: Dict[str, Any] = {"first": first, "last": last, "tick": 0, "record": None, "wraps": []}
-        self.workspace.run(request, lambda event: None)
+        self.workspace.run(request, lambda events: None)
 
     # -- blobs --------------------------------------------------------------------------------
 
@@ -327,7 +364,7 @@ class Timeline:
 
     def _keep_initial(self, name: str) -> None:
         """Keep a copy of an initial value that is about to be replaced."""
-        if name in self.history.unkept_initial():
+        if self.history.unkept_initial({name}):
             blob = self.workspace.fetch(name)
             if blob.array is not None:
                 self.history.keep(name, 0, self.recording.keep_value(name, blob.array, len(self.steps)))

@@ -31,6 +31,7 @@ LAYERS = (
     "workspace",
     "wrap",
     "history",
+    "journal",
     "breakpoints",
     "recording",
     "wraps",

@@ -18,7 +18,9 @@ Change = Tuple[str, str, Any]
 """
 
 StepEvent = Dict[str, Any]
-"""What running one operator gave: index, status, error, seconds, outputs (kind, summary, file).
+"""What running one operator gave: index, status, error, seconds, outputs (name, kind, dtype, shape, file, summary).
+
+A small tensor has name, dtype, shape, `data`, its bytes, and `pack`: whether they are to be kept.
 
 The status is ok, failed, or full where it ran and the limit on bytes leaves no room for what it wrote.
 """
@@ -52,11 +54,11 @@ class Workspace:
         """Feed one blob and return what the workspace then holds."""
         raise NotImplementedError
 
-    def run(self, request: Dict[str, Any], on_step: Callable[[StepEvent], None]) -> str:
+    def run(self, request: Dict[str, Any], on_events: Callable[[List[StepEvent]], None]) -> str:
         """Run the operators `first` to `last` (exclusive) until one fails or a stop is asked for.
 
         `request` also has `tick` (a running number for file names), `record` (directory, level,
-        types, match, max_bytes, on_full; or None), `wraps`, `conditions` (operator indices, text) and
+        types, match, packs, max_bytes, on_full; or None), `wraps`, `conditions` (operator indices, text) and
         `watched` (blobs), after which to stop.  Returns "done", "hit", "stopped", "failed" or "full".
         """
         raise NotImplementedError

@@ -21,9 +21,15 @@ class Judging:
                 self._by_index.setdefault(index, []).append(condition)
         self._inputs: Dict[str, BlobSummary] = {}
 
+    def looks_at(self, index: int) -> bool:
+        """Whether what this operator writes must be looked at at once."""
+        return bool(self._watched) or index in self._by_index
+
     def see_inputs(self, index: int, op: Any) -> None:
         """Summarise the inputs before the operator may overwrite them, where a condition asks for that."""
-        wanted = any(condition.reads_inputs for condition in self._by_index.get(index, ()))
+        if index not in self._by_index:
+            return
+        wanted = any(condition.reads_inputs for condition in self._by_index[index])
         self._inputs = {name: _summary(name) for name in op.input if name} if wanted else {}
 
     def hit(self, index: int, op: Any, event: Dict[str, Any]) -> bool:

@@ -10,7 +10,7 @@ import os
 import re
 import sys
 import time
-from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 from caffe2.proto import caffe2_pb2
@@ -34,6 +34,17 @@ from .storage import Sharing
 __all__ = ["LocalWorkspace", "quiet", "reason_of"]
 
 C: Any = workspace.C
+
+
+class _Operator(NamedTuple):
+    """An OperatorDef, and what is read of it at every step, which protobuf would make anew each time."""
+
+    proto: Any
+    type: str
+    input: Tuple[str, ...]
+    output: Tuple[str, ...]
+
+
 _ENFORCE = re.compile(r"^\[enforce fail at ([^\]]+)\]\s*")
 
 
@@ -69,6 +80,7 @@ class LocalWorkspace(Workspace):
         self._name = "c2step-%d-%d" % (os.getpid(), id(self))
         self._loaded: Optional[Loaded] = None
         self._opened: Optional[Opened] = None
+        self._operators: Dict[int, _Operator] = {}
         self._created: Dict[int, str] = {}
         self._original: Dict[int, Any] = {}  # the OperatorDefs of edited operators as they were
         self._sharing = Sharing(_view)
@@ -106,7 +118,7 @@ class LocalWorkspace(Workspace):
         assert loaded
         with self._current():
             self._opened = open_model(loaded, spec, lambda index, label: self._status.enter(CONVERT, index, label))
-        self._created, self._original = {}, {}
+        self._created, self._original, self._operators = {}, {}, {}
         for index, changes in spec.get("edits") or ():
             self.edit(index, changes)
         self._status.enter(IDLE)
@@ -185,7 +197,7 @@ class LocalWorkspace(Workspace):
                 raise InputError("feeding %s changed its value (dtype %s)" % (name, array.dtype))
             return summarize(blob)
 
-    def run(self, request: Dict[str, Any], on_step: Callable[[StepEvent], None]) -> str:
+    def run(self, request: Dict[str, Any], on_events: Callable[[List[StepEvent]], None]) -> str:
         """Run a range of operators; see `Workspace.run`."""
         recorder = Recorder(request.get("record"), request.get("wraps") or ())
         judging = Judging(request.get("conditions") or (), request.get("watched") or ())
@@ -195,10 +207,10 @@ class LocalWorkspace(Workspace):
                 if self._status.stop_asked():
                     return self._done("stopped")
                 event = self._step(index, tick, recorder, judging)
-                on_step(event)
+                on_events([event])
                 if event["status"] != "ok":
                     return self._done("full" if event["status"] == "full" else "failed")
-                if judging.hit(index, self._model().predict_net.op[index], event):
+                if judging.hit(index, self._operator(index), event):
                     return self._done("hit")
                 tick += 1
         return self._done("done")
@@ -208,9 +220,16 @@ class LocalWorkspace(Workspace):
         self._status.enter(IDLE)
         return reason
 
+    def _operator(self, index: int) -> _Operator:
+        found = self._operators.get(index)
+        if found is None:
+            op = self._model().predict_net.op[index]
+            found = self._operators[index] = _Operator(op, op.type, tuple(op.input), tuple(op.output))
+        return found
+
     def _step(self, index: int, tick: int, recorder: Recorder, judging: Judging) -> StepEvent:
-        op = self._model().predict_net.op[index]
-        event: StepEvent = {"index": index, "status": "ok", "error": None, "outputs": []}
+        op = self._operator(index)
+        event: StepEvent = {"index": index, "status": "ok", "outputs": []}
         wrapped = recorder.wraps(op)
         if wrapped:
             self._status.enter(FETCH, index)
@@ -228,12 +247,25 @@ class LocalWorkspace(Workspace):
             event.update(status="failed", error=reason_of(error), full_error=str(error)[:20000])
         event["seconds"] = time.perf_counter() - start
         if event["status"] == "ok":
-            self._status.enter(FETCH, index)
-            self._outputs(op, tick, recorder, event)
+            light = None if wrapped or judging.looks_at(index) else self._light(op, recorder)
+            if light is None:
+                self._status.enter(FETCH, index)
+                self._outputs(op, tick, recorder, event)
+            else:
+                event["outputs"] = [light]
         self._status.finished()
         return event
 
-    def _outputs(self, op: Any, tick: int, recorder: Recorder, event: StepEvent) -> None:
+    def _light(self, op: _Operator, recorder: Recorder) -> Optional[Dict[str, Any]]:
+        """The row of an operator's only output, if that is a small tensor that shares storage with no other."""
+        if len(op.output) != 1 or op.type == "Alias":
+            return None
+        small = reader.small(C.Workspace.current, op.output[0])
+        if small is None or not self._sharing.settled(small.name, small.start, small.start + len(small.data)):
+            return None
+        return recorder.record_small(op, small)
+
+    def _outputs(self, op: _Operator, tick: int, recorder: Recorder, event: StepEvent) -> None:
         blobs = [reader.read(name, view=True) for name in op.output]
         unreadable = [b for b in blobs if b.kind == UNREADABLE]
         if unreadable:
@@ -252,11 +284,11 @@ class LocalWorkspace(Workspace):
         elif "wrapped" in event:
             event["wrapped"]["outputs"] = recorder.save_all(event["wrapped"]["directories"], tick, "out", op.output)
 
-    def _net_of(self, index: int, op: Any) -> str:
+    def _net_of(self, index: int, op: _Operator) -> str:
         name = self._created.get(index)
         if name is None:
             name = "c2step/%d" % index
-            C.create_net(self._alone(op, self._model().predict_net, name).SerializeToString(), True)
+            C.create_net(self._alone(op.proto, self._model().predict_net, name).SerializeToString(), True)
             self._created[index] = name
         return name
 
@@ -358,6 +390,7 @@ class LocalWorkspace(Workspace):
         net = self._model().predict_net
         original = self._original.setdefault(index, _copied(net.op[index]))
         net.op[index].CopyFrom(edited(original, changes))
+        self._operators.pop(index, None)
         with self._current():
             self._forget([index])
         return self._model().to_net().to_json()["operators"][index]  # type: ignore[no-any-return]

@@ -26,12 +26,14 @@ from ..blob import STRING, TENSOR, Blob, BlobSummary
 from ..capture import read_blob, write_blob
 from ..errors import C2StepError, RuntimeMissing, WorkerDied, WorkerTimeout
 from . import Change, StepEvent, Workspace
+from .eventlog import EventReader, event_log
 from .runtime import AnyRuntime
 from .status import CONVERT, FETCH, IDLE, INIT, RUN, Doing, Status
 
 __all__ = ["ProcessWorkspace"]
 
 _FRESH = ("versions", "declare", "open", "lint", "read_net", "read_tensor")  # requests that need nothing opened
+_SHORTEST, _LONGEST = 0.005, 0.05  # seconds between two looks at what operators gave
 _SCRATCH = re.compile(r"^c2step-(\d+)-")
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 # The package is loaded from its own folder: the folder around it may be another Python's site-packages.
@@ -51,6 +53,7 @@ class ProcessWorkspace(Workspace):
 
     `on_output` gets what Caffe2 or user code prints; `timeout` is in seconds for one operator (or
     any other request), `max_memory` in bytes for all that the worker holds; None for no limit.
+    `requests` counts the round trips to workers.
     """
 
     def __init__(
@@ -69,6 +72,7 @@ class ProcessWorkspace(Workspace):
         self.scratch = tempfile.mkdtemp(prefix="c2step-%d-" % os.getpid(), dir=folder)
         runtime.share([self.scratch])
         self._status = Status(os.path.join(self.scratch, "status"))
+        self._events = EventReader(event_log(os.path.join(self.scratch, "status")))
         self._process: Optional["subprocess.Popen[bytes]"] = None
         self._pending = b""
         self._printed = b""
@@ -77,6 +81,7 @@ class ProcessWorkspace(Workspace):
         self._answered = False
         self._opened = False
         self._fetches = 0
+        self.requests = 0
 
     # -- the process --------------------------------------------------------------------------
 
@@ -112,91 +117,84 @@ class ProcessWorkspace(Workspace):
         assert self._process.stdout and self._process.stderr
         os.set_blocking(self._process.stdout.fileno(), False)
         os.set_blocking(self._process.stderr.fileno(), False)
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(self._process.stdout, selectors.EVENT_READ)
+        self._selector.register(self._process.stderr, selectors.EVENT_READ)
         return self._process
 
-    def request(self, do: str, on_event: Optional[Callable[[StepEvent], None]] = None, **arguments: Any) -> Any:
+    def request(self, do: str, take: Callable[[], bool] = lambda: False, **arguments: Any) -> Any:
         """Send one request and wait for its reply; WorkerDied where the worker ends before it.
 
-        A worker that had ended while it was idle is replaced unnoticed: what it held is put back first.
+        `take` is called again and again meanwhile, and says whether it found anything new.  A worker that had
+        ended while it was idle is replaced unnoticed: what it held is put back first.
         """
         if not self._opened or do in _FRESH:
-            return self._exchange(do, on_event, arguments)
+            return self._exchange(do, take, arguments)
         if not self.alive:
             self._let_go()
             self.on_lost()
         try:
-            return self._exchange(do, on_event, arguments)
+            return self._exchange(do, take, arguments)
         except WorkerDied as death:
             if not death.idle:
                 raise
         self.on_lost()
-        return self._exchange(do, on_event, arguments)
+        return self._exchange(do, take, arguments)
 
-    def _exchange(self, do: str, on_event: Optional[Callable[[StepEvent], None]], arguments: Dict[str, Any]) -> Any:
+    def _exchange(self, do: str, take: Callable[[], bool], arguments: Dict[str, Any]) -> Any:
         process = self._process or self._start(arguments)
+        self._events.clear()
+        self.requests += 1
         line = (json.dumps({"do": do, "with": arguments}) + "\n").encode("utf-8")
         try:
             assert process.stdin
             process.stdin.write(line)
         except BrokenPipeError:
             raise self._death(do) from None
-        return self._wait(process, do, on_event)
-
-    def _wait(
-        self, process: "subprocess.Popen[bytes]", do: str, on_event: Optional[Callable[[StepEvent], None]]
-    ) -> Any:
         with _CtrlC(lambda again: self.kill() if again or do != "run" else self.interrupt()):
-            return self._until_reply(process, do, on_event)
+            return self._until_reply(process, do, take)
 
-    def _until_reply(
-        self, process: "subprocess.Popen[bytes]", do: str, on_event: Optional[Callable[[StepEvent], None]]
-    ) -> Any:
-        with selectors.DefaultSelector() as selector:
-            for stream in (process.stdout, process.stderr):
-                assert stream
-                selector.register(stream, selectors.EVENT_READ)
-            limit = self._limit(do)
-            moved = time.monotonic()
-            while True:
-                ready = [key.fileobj for key, _ in selector.select(self._patience())]
-                if ready:
-                    moved = time.monotonic()
-                elif limit and time.monotonic() - moved > limit:
-                    self._waited = limit
-                    self._kill("timeout")
-                if process.stderr in ready:
+    def _until_reply(self, process: "subprocess.Popen[bytes]", do: str, take: Callable[[], bool]) -> Any:
+        limit = self._limit(do)
+        moved = time.monotonic()
+        pause = _SHORTEST if do == "run" else None
+        while True:
+            ready = [key.fileobj for key, _ in self._selector.select(self._patience(pause))]
+            found = take()
+            if pause:  # often while much is going on, seldom while an operator takes its time
+                pause = _SHORTEST if found else min(2 * pause, _LONGEST)
+            if ready or found:
+                moved = time.monotonic()
+            elif limit and time.monotonic() - moved > limit:
+                self._waited = limit
+                self._kill("timeout")
+            if process.stderr in ready:
+                self._drain()
+            if process.stdout in ready:
+                message = self._receive(process, do)
+                if message is not None:
                     self._drain()
-                if process.stdout in ready:
-                    message = self._receive(process, do, on_event)
-                    if message is not None:
-                        self._drain()
-                        return _result(message)
+                    return _result(message)
 
     def _limit(self, do: str) -> Optional[float]:
         """The limit is one operator's; what runs none, such as reading a model, has half a minute more."""
         return self.timeout and self.timeout + (0.0 if do in ("run", "init") else 30.0)
 
-    def _patience(self) -> Optional[float]:
-        return min(self.timeout, 0.2) if self.timeout else None
+    def _patience(self, pause: Optional[float]) -> Optional[float]:
+        return pause or (min(self.timeout, 0.2) if self.timeout else None)
 
-    def _receive(
-        self, process: "subprocess.Popen[bytes]", do: str, on_event: Optional[Callable[[StepEvent], None]]
-    ) -> Optional[Dict[str, Any]]:
-        """Read what is there: hand out events, return a reply, raise at the end of the stream."""
+    def _receive(self, process: "subprocess.Popen[bytes]", do: str) -> Optional[Dict[str, Any]]:
+        """Read what is there: the reply, or None while it is not whole; raise at the end of the stream."""
         assert process.stdout
         data = process.stdout.read(1 << 20)
         if data == b"":
             raise self._death(do)
         self._pending += data or b""
-        *lines, self._pending = self._pending.split(b"\n")
-        for line in lines:
-            message = json.loads(line.decode("utf-8"))
-            self._answered = True
-            if "event" not in message:
-                return message  # type: ignore[no-any-return]
-            if on_event:
-                on_event(message["event"])
-        return None
+        if not self._pending.endswith(b"\n"):
+            return None
+        reply, self._pending = self._pending, b""
+        self._answered = True
+        return json.loads(reply.decode("utf-8"))  # type: ignore[no-any-return]
 
     def _drain(self) -> None:
         if not self._process or not self._process.stderr:
@@ -263,6 +261,7 @@ class ProcessWorkspace(Workspace):
     def _let_go(self) -> None:
         process, self._process = self._process, None
         if process:
+            self._selector.close()
             for stream in (process.stdin, process.stdout, process.stderr):
                 assert stream
                 with contextlib.suppress(OSError):
@@ -278,6 +277,7 @@ class ProcessWorkspace(Workspace):
             except subprocess.TimeoutExpired:
                 self.runtime.kill(process.pid)
                 process.wait()
+        self._events.close()
         shutil.rmtree(self.scratch, ignore_errors=True)
 
     # -- the verbs ----------------------------------------------------------------------------
@@ -310,12 +310,31 @@ class ProcessWorkspace(Workspace):
         finally:
             _remove(path)
 
-    def run(self, request: Dict[str, Any], on_step: Callable[[StepEvent], None]) -> str:
-        """Run a range of operators in the worker; events come as they happen."""
+    def run(self, request: Dict[str, Any], on_events: Callable[[List[StepEvent]], None]) -> str:
+        """Run a range of operators in the worker; events come while it runs, and all of them before it ends.
+
+        What `on_events` raises stops the run, and is raised when that has ended.
+        """
+        raised: List[BaseException] = []
+
+        def take() -> bool:
+            events = self._events.read()
+            try:
+                if events and not raised:
+                    on_events(events)
+            except BaseException as error:
+                raised.append(error)
+                self.interrupt()
+            return bool(events)
+
         try:
-            return str(self.request("run", on_step, request=request))
+            reason = str(self.request("run", take, request=request))
         finally:
             self._status.ask_stop(False)
+            take()
+            if raised:
+                raise raised[0]
+        return reason
 
     def peek(self, names: Optional[Sequence[str]] = None) -> List[Dict[str, Any]]:
         """Kind, dtype and shape of blobs."""

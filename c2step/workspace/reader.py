@@ -7,7 +7,7 @@ and the shape are looked at before any value is.
 
 import contextlib
 import re
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 import numpy as np
 from caffe2.proto import caffe2_pb2
@@ -15,11 +15,17 @@ from caffe2.python import workspace
 
 from ..blob import INT8, MISSING, OTHER, STRING, TENSOR, UNINITIALISED, UNREADABLE, Blob
 
-__all__ = ["peek", "read", "read_in"]
+__all__ = ["SMALL", "Small", "peek", "read", "read_in", "small"]
 
 C: Any = workspace.C
 _NO_VALUE = re.compile(r"^.*, a C\+\+ native class of type (.*)\.$", re.DOTALL)
 _TYPE = re.compile(r"for blob of type: ([^\n]*)")
+SMALL = 1 << 12  # bytes; a tensor that is not larger is cheaper to copy than to look at
+_RANK = 8
+_DIGITS = {
+    "torch.%s" % name: name
+    for name in ("float32", "float64", "float16", "int8", "int16", "int32", "int64", "uint8", "bool")
+}
 _LARGEST = 1 << 46  # bytes; more than any machine has, so the shape must have overflowed
 
 
@@ -40,6 +46,32 @@ def read(name: str, view: bool = False) -> Blob:
             text="shape %s, which no memory can hold; reading it ends the process with SIGSEGV" % (shape,),
         )
     return _read_tensor(name, handle, view)
+
+
+class Small(NamedTuple):
+    """A copy of a small tensor, and where in memory the tensor is."""
+
+    name: str
+    dtype: str
+    shape: Tuple[int, ...]
+    data: bytes
+    start: int
+
+
+def small(space: Any, name: str) -> Optional[Small]:
+    """A blob of a workspace object, if it is a small tensor of numbers that can be viewed; else None."""
+    handle = space.create_blob(name)
+    try:
+        if not handle.is_tensor():
+            return None
+        tensor = handle.to_torch()
+    except (AttributeError, RuntimeError, TypeError):
+        return None
+    dtype, shape = _DIGITS.get(str(tensor.dtype)), tuple(tensor.shape)
+    if dtype is None or len(shape) > _RANK or not 0 < tensor.numel() <= SMALL or max(shape, default=1) > SMALL:
+        return None
+    array = tensor.numpy()
+    return Small(name, dtype, shape, array.tobytes(), tensor.data_ptr()) if array.nbytes <= SMALL else None
 
 
 def read_in(space: Any, name: str) -> Blob:

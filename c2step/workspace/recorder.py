@@ -5,7 +5,7 @@ import re
 from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple
 
 from ..blob import Blob, summarize
-from ..capture import file_name, write_blob
+from ..capture import NPY_HEADER, file_name, write_blob
 from . import reader
 
 __all__ = ["Recorder"]
@@ -21,10 +21,14 @@ class Recorder:
         self._match = re.compile(record["match"]) if record and record.get("match") else None
         self._wraps = [(re.compile(pattern), directory) for pattern, directory in wraps]
         self._before = set(record.get("before") or ()) if record else set()
+        self._full = bool(record) and (record or {}).get("level", "full") == "full"
+        self._packs = bool(record and record.get("packs"))
         self.directory = record["directory"] if record else ""
 
     def before(self, op: Any) -> List[str]:
         """The blobs whose initial value this operator is about to overwrite, each once."""
+        if not self._before:
+            return []
         names = [name for name in dict.fromkeys(op.output) if name in self._before]
         self._before.difference_update(names)
         return names
@@ -48,8 +52,9 @@ class Recorder:
 
     def shared(self, tick: int, names: Sequence[str]) -> List[Dict[str, Any]]:
         """The rows of blobs that share storage with an output, with their values where those are kept."""
-        keeps = self._record and self._record.get("level", "full") == "full"
-        return self.save_all([self.directory], tick, "shared", names) if keeps else self.describe(map(_view, names))
+        return (
+            self.save_all([self.directory], tick, "shared", names) if self._full else self.describe(map(_view, names))
+        )
 
     def describe(self, blobs: Iterable[Blob]) -> List[Dict[str, Any]]:
         """The rows of blobs whose bytes are not kept."""
@@ -57,8 +62,8 @@ class Recorder:
 
     def record(self, op: Any, tick: int, blobs: Sequence[Blob]) -> Optional[List[Dict[str, Any]]]:
         """Write what is wanted and return the rows; None where the limit on bytes would be passed."""
-        wanted = [self._wanted(op, blob) for blob in blobs]
-        size = sum(b.array.nbytes + 128 for b, w in zip(blobs, wanted) if w and b.array is not None)
+        wanted = [self._wanted(op, blob.name) for blob in blobs]
+        size = sum(b.array.nbytes + NPY_HEADER for b, w in zip(blobs, wanted) if w and b.array is not None)
         if self._left is not None and size > self._left:
             if self._record and self._record.get("on_full") == "skip":
                 wanted = [False] * len(blobs)
@@ -76,12 +81,25 @@ class Recorder:
             self._left -= size
         return rows
 
-    def _wanted(self, op: Any, blob: Blob) -> bool:
-        if not self._record or self._record.get("level", "full") != "full":
+    def record_small(self, op: Any, small: reader.Small) -> Optional[Dict[str, Any]]:
+        """The row of a small tensor with its bytes, which the front summarises, and keeps where `pack` says so.
+
+        None where they belong into a file of their own, or the limit on bytes would be passed.
+        """
+        pack = self._wanted(op, small.name)
+        size = len(small.data) + NPY_HEADER
+        if pack and (not self._packs or (self._left is not None and size > self._left)):
+            return None
+        if pack and self._left is not None:
+            self._left -= size
+        return {"name": small.name, "dtype": small.dtype, "shape": small.shape, "data": small.data, "pack": pack}
+
+    def _wanted(self, op: Any, name: str) -> bool:
+        if not self._full:
             return False
         if self._types and op.type not in self._types:
             return False
-        return not self._match or self._match.search(blob.name) is not None
+        return not self._match or self._match.search(name) is not None
 
 
 def _view(name: str) -> Blob:

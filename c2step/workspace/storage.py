@@ -34,13 +34,23 @@ class Storage:
         if array is None or array.flags.owndata or not array.size:
             return self.forget(name)
         start = array.ctypes.data
-        found = (start, start + array.nbytes)
-        if self._ranges.get(name) == found:
+        return self.put(name, start, start + array.nbytes)
+
+    def put(self, name: str, start: int, end: int) -> bool:
+        """Remember that a blob's tensor is between two addresses, and say whether that is new."""
+        if self._ranges.get(name) == (start, end):
             return False
         self.forget(name)
-        self._ranges[name] = found
+        self._ranges[name] = (start, end)
         bisect.insort(self._sorted, (start, name))
         return True
+
+    def alone(self, name: str) -> bool:
+        """Whether a blob shares its memory with none, where until now none did with any other."""
+        start, end = self._ranges[name]
+        place = bisect.bisect_left(self._sorted, (start, name))
+        before, after = self._sorted[place - 1 : place], self._sorted[place + 1 : place + 2]
+        return not (before and self._ranges[before[0][1]][1] > start) and not (after and after[0][0] < end)
 
     def forget(self, name: str) -> bool:
         """A blob is gone, or its tensor may be elsewhere; whether it was known."""
@@ -59,6 +69,11 @@ class Storage:
         if name not in self._ranges:
             group = self._joined.get(other, {other}) | {name}
             self._joined.update((member, group) for member in group)
+
+    @property
+    def joined(self) -> bool:
+        """Whether any blobs are known to share storage otherwise than by their addresses."""
+        return bool(self._joined)
 
     def sharers(self, name: str) -> Set[str]:
         """The other blobs whose memory overlaps a blob's."""
@@ -106,6 +121,19 @@ class Sharing:
         self._pairs = {pair for pair in self._pairs if not named & set(pair)}
         self._pairs |= {p for name, other in pairs for p in ((name, other), (other, name))}
         return pairs, new
+
+    def settled(self, name: str, start: int, end: int) -> bool:
+        """Look where the only output of an operator is: whether no blob shares storage with any, as before.
+
+        Where not, `see_outputs` has more to say.
+        """
+        if self._pairs or self.storage.joined:
+            return False
+        self._seen.add(name)
+        if not self.storage.put(name, start, end) or self.storage.alone(name):
+            return True
+        self.storage.forget(name)
+        return False
 
     def forget(self, name: str) -> None:
         """A blob was fed or removed."""

@@ -1,7 +1,7 @@
 """The worker process: Caffe2 behind a pipe.
 
 Standard library, numpy, onnx and Caffe2 only; runs on Python 3.7 and up.  One request a line in,
-any number of event lines and one reply line out, all JSON, on pipes that nothing else can write to:
+one reply line out, both JSON, on pipes that nothing else can write to:
 file descriptors 0 and 1 are taken away first, so what Caffe2 or user code prints goes to 2.
 """
 
@@ -12,11 +12,12 @@ import os
 import signal
 import sys
 import traceback
-from typing import Any, Callable, Dict, Optional
+from typing import Any, Callable, Dict, List, Optional
 
 from ..blob import Blob
 from ..capture import write_blob
 from ..errors import C2StepError, ConversionError
+from .eventlog import EventWriter, event_log
 from .memory import limit_memory, memory_held
 from .status import IDLE, Status
 
@@ -32,7 +33,7 @@ def main(status_path: str, max_memory: Optional[int] = None) -> None:
     os.dup2(2, 1)
     _die_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the front decides what Ctrl-C stops
-    server = _Server(Status(status_path), replies, max_memory)
+    server = _Server(status_path, replies, max_memory)
     for line in requests:
         server.answer(json.loads(line))
     os._exit(0)  # Caffe2's own teardown may die, and nothing is left to lose
@@ -44,11 +45,12 @@ def _die_with_parent() -> None:
 
 
 class _Server:
-    def __init__(self, status: Status, replies: Any, max_memory: Optional[int]) -> None:
-        self._status = status
+    def __init__(self, status_path: str, replies: Any, max_memory: Optional[int]) -> None:
+        self._status = Status(status_path)
         self._max_memory = max_memory
         self._replies = replies
         self._workspace: Any = None
+        self._events = EventWriter(event_log(status_path))
         self._flush = getattr(ctypes.CDLL(None), "fflush", None)
 
     def answer(self, request: Dict[str, Any]) -> None:
@@ -84,13 +86,16 @@ class _Server:
         return getattr(self, "do_" + name)  # type: ignore[no-any-return]
 
     def _send(self, message: Dict[str, Any]) -> None:
-        if "event" not in message:
-            sys.stdout.flush()
-            sys.stderr.flush()
-            if self._flush:
-                self._flush(None)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        if self._flush:
+            self._flush(None)
         self._replies.write(json.dumps(message) + "\n")
         self._replies.flush()
+
+    def _log(self, events: List[Dict[str, Any]]) -> None:
+        for event in events:
+            self._events.write(event)
 
     def _caffe2(self) -> Any:
         if self._workspace is None:
@@ -128,7 +133,7 @@ class _Server:
         return self._caffe2().feed(name, array).to_json()
 
     def do_run(self, request: Dict[str, Any]) -> Any:
-        return self._caffe2().run(request, lambda event: self._send({"event": event}))
+        return self._caffe2().run(request, self._log)
 
     def do_peek(self, names: Any = None) -> Any:
         return self._caffe2().peek(names)
