@@ -5,6 +5,7 @@ Int8 tensor with scale and zero point, strings.  `kind` says which, so that text
 "mask, a C++ native class of type nullptr (uninitialized)." is never taken for a value.
 """
 
+import contextlib
 import math
 from dataclasses import dataclass
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
@@ -153,22 +154,24 @@ def row_figures(rows: np.ndarray) -> List[Dict[str, Any]]:
     """What `BlobSummary` says of numbers, of each row of a matrix; the other rows make no difference to it."""
     if rows.dtype == np.bool_:
         rows = rows.view(np.uint8)
-    lows, highs = np.minimum.reduce(rows, 1), np.maximum.reduce(rows, 1)
-    zeros = rows.shape[1] - np.add.reduce(rows != 0, 1)
-    with np.errstate(over="ignore", invalid="ignore"):
-        wide = rows.astype(np.float64)
-        means = np.add.reduce(wide, 1) / rows.shape[1]
-        wide -= means[:, np.newaxis]
+    lows, highs = np.minimum.reduce(rows, 1).tolist(), np.maximum.reduce(rows, 1).tolist()
+    odd = [row for row, ends in enumerate(zip(lows, highs)) if not all(map(math.isfinite, ends))]
+    if odd:
+        found = dict(zip(odd, (_chunked(rows[row]) for row in odd)))
+        even = iter(row_figures(np.delete(rows, odd, 0)))
+        return [found[row] if row in found else next(even) for row in range(len(rows))]
+    size = rows.shape[1]
+    zeros = (size - np.add.reduce(rows != 0, 1)).tolist()
+    wide = rows.astype(np.float64)
+    means = np.add.reduce(wide, 1) / size
+    wide -= means[:, np.newaxis]
+    with np.errstate(over="ignore") if rows.dtype == np.float64 else contextlib.suppress():
         wide *= wide
-        stds = np.sqrt(np.add.reduce(wide, 1) / rows.shape[1])
-    found = [
-        {"zeros": zero, "nan": 0, "inf": 0, "min": low, "max": high, "mean": mean, "std": std}
-        for zero, low, high, mean, std in zip(*(part.tolist() for part in (zeros, lows, highs, means, stds)))
+        squares = np.add.reduce(wide, 1).tolist()
+    return [
+        {"zeros": zero, "nan": 0, "inf": 0, "min": low, "max": high, "mean": mean, "std": math.sqrt(square / size)}
+        for zero, low, high, mean, square in zip(zeros, lows, highs, means.tolist(), squares)
     ]
-    if rows.dtype.kind == "f":
-        for odd in np.flatnonzero(~(np.isfinite(lows) & np.isfinite(highs))).tolist():
-            found[odd] = _chunked(rows[odd])
-    return found
 
 
 def _chunked(flat: np.ndarray) -> Dict[str, Any]:

@@ -27,7 +27,17 @@ import numpy as np
 from .blob import INT8, MISSING, OTHER, STRING, TENSOR, Blob, BlobSummary
 from .errors import CaptureError, near
 
-__all__ = ["NPY_HEADER", "Capture", "CaptureWriter", "Pack", "StoredBlob", "file_name", "read_blob", "write_blob"]
+__all__ = [
+    "NPY_HEADER",
+    "PACK",
+    "Capture",
+    "CaptureWriter",
+    "Pack",
+    "StoredBlob",
+    "file_name",
+    "read_blob",
+    "write_blob",
+]
 
 HEADER = "capture.json"
 JOURNAL = "journal.jsonl"

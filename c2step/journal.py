@@ -3,6 +3,7 @@
 import json
 from typing import Dict, Tuple
 
+from .capture import PACK
 from .history import Step
 from .net import Operator
 
@@ -20,7 +21,7 @@ class Journal:
         if len(step.outputs) != 1 or step.status != "ok" or step.touched or step.shares:
             return json.dumps(step.to_json()) + "\n"
         out = step.outputs[0]
-        if not out.file or "#" not in out.file:
+        if not out.file or PACK not in out.file:
             return json.dumps(step.to_json()) + "\n"
         values = [version.version for version in step.inputs]
         values += (out.version, out.summary.dtype, list(out.summary.shape), out.file)  # type: ignore[arg-type]

@@ -9,7 +9,7 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 import numpy as np
 
 from .blob import STRING, TENSOR, Blob
-from .capture import NPY_HEADER, CaptureWriter, Pack, file_name, write_blob
+from .capture import NPY_HEADER, PACK, CaptureWriter, Pack, file_name, write_blob
 from .history import Kept, Step
 from .journal import Journal
 from .model import Model
@@ -117,12 +117,15 @@ class Recording:
     def add(self, step: Step) -> None:
         """Journal a step; it is written by `flush`."""
         self._lines.append(self._journal.line(step))
-        self._bytes += sum([out.summary.nbytes + NPY_HEADER for out in step.outputs if out.file])
+        for out in step.outputs:
+            if out.file and PACK not in out.file:
+                self._bytes += out.summary.nbytes + NPY_HEADER
 
     def pack(self, dtype: str, shape: Tuple[int, ...], data: bytes) -> str:
         """Keep the bytes of a small tensor; the name of its file.  They are written by `flush`."""
         if self._pack is None:
             self._pack = Pack(self.directory)
+        self._bytes += len(data) + NPY_HEADER
         return self._pack.add(dtype, shape, data)
 
     def flush(self) -> None:

@@ -109,7 +109,7 @@ class Runner:
             kind = {"failed": "error", "died": "crash"}.get(stop.reason, "")
             passed += stop.steps
             if not kind or kind in self.catching:
-                return replace(stop, steps=passed)
+                return stop if passed == stop.steps else replace(stop, steps=passed)
             self.skip()
 
     def _run_to(self, last: int, reason: str) -> Stop:
@@ -142,6 +142,8 @@ class Runner:
 
     def _look(self, place: int) -> bool:
         """Whether a breakpoint was hit where the session stands now."""
+        if not self._breakpoints.all:
+            return False
         net = self.net
         if len(self.steps) > place:
             step = self.steps[-1]
@@ -259,4 +261,4 @@ class Runner:
 
 
 def _letter(step: Step) -> str:
-    return "?" if any(out.kind in _NOT_WRITTEN for out in step.outputs) else "o"
+    return "?" if any([out.kind in _NOT_WRITTEN for out in step.outputs]) else "o"
