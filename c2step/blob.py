@@ -5,7 +5,6 @@ Int8 tensor with scale and zero point, strings.  `kind` says which, so that text
 "mask, a C++ native class of type nullptr (uninitialized)." is never taken for a value.
 """
 
-import contextlib
 import math
 from dataclasses import dataclass
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
@@ -165,7 +164,7 @@ def row_figures(rows: np.ndarray) -> List[Dict[str, Any]]:
     wide = rows.astype(np.float64)
     means = np.add.reduce(wide, 1) / size
     wide -= means[:, np.newaxis]
-    with np.errstate(over="ignore") if rows.dtype == np.float64 else contextlib.suppress():
+    with np.errstate(over="ignore"):
         wide *= wide
         squares = np.add.reduce(wide, 1).tolist()
     return [

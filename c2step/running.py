@@ -261,4 +261,4 @@ class Runner:
 
 
 def _letter(step: Step) -> str:
-    return "?" if any([out.kind in _NOT_WRITTEN for out in step.outputs]) else "o"
+    return "?" if any(out.kind in _NOT_WRITTEN for out in step.outputs) else "o"
