@@ -33,7 +33,7 @@ OTHER = "other"  # a mutex, a database, a counter: no array
 MISSING = "missing"  # not in the workspace
 UNREADABLE = "unreadable"  # a tensor whose shape no memory could hold
 
-CHUNK = 1 << 18  # a megabyte of float32, so that all passes but the first find it in the cache
+CHUNK = 1 << 17  # half a megabyte of float32, so that all passes but the first find it in the cache
 _PIECE = 1 << 15
 _SHORT = 1 << 10
 _CANCELLED = 0.05
