@@ -121,6 +121,11 @@ class History:
         self.kept[BlobVersion(name, version)] = kept
         self.summaries[BlobVersion(name, version)] = kept.summary
 
+    def quanta(self, step: Step) -> List[float]:
+        """The scales of the Int8 blobs that a step read, as far as they are known."""
+        read = [self.summaries.get(version) for version in step.inputs]
+        return [summary.scale for summary in read if summary is not None and summary.scale]
+
     def is_kept(self, name: str, version: int) -> bool:
         """Whether a version's bytes are in a file."""
         return BlobVersion(name, version) in self.kept

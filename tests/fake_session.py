@@ -65,7 +65,7 @@ class FakeSession:
     def restart(self) -> Stop:
         self.position, self.iteration, self.steps = 0, 1, []  # type: int, int, List[Step]
         self._status: Dict[int, str] = {}
-        self.history = SimpleNamespace(initial=set(self.feeds))
+        self.history = SimpleNamespace(initial=set(self.feeds), quanta=lambda step: [])
         self._values: Dict[str, List[Blob]] = {n: [Blob(n, TENSOR, a)] for n, a in self.feeds.items()}
         return self._stop("start", [])
 

@@ -41,6 +41,7 @@ def exact(a: np.ndarray, b: np.ndarray) -> dict:
     dd, ab = sum(d * d for d in differences), sum(x * y for x, y in pairs)
     return {
         "max_abs": max(abs(d) for d in differences),
+        "max_rel": max([abs(d / y) for d, (_, y) in zip(differences, pairs) if y], default=None),
         "mean": sum(differences) / len(pairs),
         "mean_abs": sum(abs(d) for d in differences) / len(pairs),
         "rel_l2": root(dd / bb) if bb else None,
@@ -89,6 +90,10 @@ def test_figures_are_those_of_exact_arithmetic(arrays: Tuple[np.ndarray, np.ndar
     assert found.max_abs == pytest.approx(
         min(float(largest), 1.8e308) if largest < 1e308 else 1.7976931348623157e308, rel=1e-6
     )
+    if truth["max_rel"] is None:
+        assert found.max_rel == (math.inf if largest else 0.0)
+    elif largest < 1e308 and truth["max_rel"] < 1e307:
+        assert found.max_rel == pytest.approx(float(truth["max_rel"]), rel=1e-5, abs=1e-300)
     if largest < 1e300:
         assert found.mean_abs == pytest.approx(float(truth["mean_abs"]), rel=1e-5)
         assert found.mean == pytest.approx(float(truth["mean"]), abs=1e-5 * float(truth["mean_abs"]))

@@ -12,7 +12,7 @@ from ..references import Reference
 from ..stepper import Session
 from .options import say, show_output
 
-__all__ = ["Progress", "add_tolerances", "reference_for", "tolerances"]
+__all__ = ["Progress", "add_tolerances", "reference_for", "tolerances", "tolerances_of"]
 
 
 def add_tolerances(parser: argparse.ArgumentParser) -> None:
@@ -27,6 +27,13 @@ def add_tolerances(parser: argparse.ArgumentParser) -> None:
 def tolerances(options: argparse.Namespace) -> Tolerances:
     """The tolerances that the options give."""
     return Tolerances.parse(*options.tolerance, rtol=options.rtol, atol=options.atol)
+
+
+def tolerances_of(session: Session, options: argparse.Namespace) -> Tolerances:
+    """The tolerances that the options give; UsageError for one that fits nothing in the session's net."""
+    found, net = tolerances(options), session.model.predict_net
+    found.check(net.blobs(), dict.fromkeys(op.type for op in net.operators))
+    return found
 
 
 def reference_for(

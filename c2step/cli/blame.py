@@ -19,7 +19,7 @@ from ..compare.truth import weigh
 from ..launch import default_keep
 from ..render import blame_lines
 from ..stepper import Session
-from .against import Progress, add_tolerances, reference_for, said, tolerances
+from .against import Progress, add_tolerances, reference_for, said, tolerances_of
 from .options import add_session, opened, say, warn_unfed
 
 __all__ = ["add_arguments", "run"]
@@ -59,18 +59,19 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _blamed(session: Session, options: argparse.Namespace, folder: str) -> Blame:
+    rules = tolerances_of(session, options)
     reference = reference_for(session, options.against, folder, options.names, options.engine_runtime, options.timeout)
     if not options.json:
         said(reference)
     progress = Progress("blame")
     kept = default_keep(os.path.join(session.capture_directory, ALONE)) if options.keep else None
-    found = blame(session, reference, tolerances(options), options.continue_from_reference, progress.show, kept)
+    found = blame(session, reference, rules, options.continue_from_reference, progress.show, kept)
     if options.truth:
         weigh(session, reference, found)
     if options.prove:
         from ..compare.proof import prove
 
-        prove(session, reference, found, tolerances(options))
+        prove(session, reference, found, rules)
     if options.json or options.keep:
         found.about = about(session, reference, options.keep or "")
     if options.keep:

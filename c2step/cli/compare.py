@@ -86,9 +86,7 @@ def _stored(label: str, mine: StoredBlob, theirs: StoredBlob, actual: Capture, r
 
 
 def _compared(label: str, left: Blob, right: Blob, op_type: str, rules: Tolerances, tally: Tally) -> Row:
-    dtypes = [blob.array.dtype for blob in (left, right) if blob.array is not None] or ["float32"]
-    scales = [blob.scale for blob in (left, right) if blob.scale]
-    found: Comparison = compare_blobs(left, right, rules.find(left.name, op_type, dtypes, scales))
+    found: Comparison = compare_blobs(left, right, rules.of(left, right, op_type))
     tally.add(found.verdict, "%s: %s" % (label, found.reason))
     row = {"blob": label, "verdict": str(found.verdict), "comparison": found}
     if found.verdict is Verdict.FAIL and left.array is not None and right.array is not None:

@@ -14,6 +14,7 @@ from typing import Any, Dict, Iterator, List, Optional
 
 from ..budget import estimate
 from ..compare.against import Against
+from ..compare.tolerance import Tolerances
 from ..errors import ExitStatus, UsageError
 from ..importer.inputs import parse_dims
 from ..launch import default_keep, resume_session
@@ -23,7 +24,7 @@ from ..repl.loop import interact, run_commands, run_file
 from ..resuming import Checkpoints, last_left
 from ..scripting import ScriptWriter, opening
 from ..stepper import Session
-from .against import add_tolerances, reference_for, said, tolerances
+from .against import add_tolerances, reference_for, said, tolerances_of
 from .options import add_session, bytes_text, opened, parse_bytes, say, show_output, warn_unfed
 
 __all__ = ["add_arguments", "run"]
@@ -73,7 +74,9 @@ def run(options: argparse.Namespace) -> int:
         if not (options.commands or options.file):
             environment.show(_banner(session))
         warn_unfed(session)
-        return _run(session, options, environment, _against(session, options, folder))
+        rules = tolerances_of(session, options)
+        against = _against(session, options, folder, rules)
+        return _run(session, options, environment, against, rules)
 
 
 def _resumed(options: argparse.Namespace) -> Session:
@@ -134,12 +137,12 @@ def _absolute(word: str) -> str:
     return "%s=%s" % (name, os.path.abspath(path))
 
 
-def _against(session: Session, options: argparse.Namespace, folder: str) -> Optional[Against]:
+def _against(session: Session, options: argparse.Namespace, folder: str, rules: Tolerances) -> Optional[Against]:
     if not options.against:
         return None
     made = reference_for(session, options.against, folder, options.names, options.engine_runtime, options.timeout)
     said(made)
-    return Against(session, made, tolerances(options), options.against)
+    return Against(session, made, rules, options.against)
 
 
 def _say_disk(session: Session, limit: int) -> None:
@@ -150,12 +153,13 @@ def _say_disk(session: Session, limit: int) -> None:
             bytes_text(need.nbytes), known, bytes_text(limit)))  # fmt: skip
 
 
-def _run(session: Session, options: argparse.Namespace, environment: Environment, against: Optional[Against]) -> int:
+def _run(session: Session, options: argparse.Namespace, environment: Environment, against: Optional[Against],
+         rules: Tolerances) -> int:  # fmt: skip
     if options.commands is not None:
-        return run_commands(session, options.commands, environment, against=against)
+        return run_commands(session, options.commands, environment, against=against, tolerances=rules)
     if options.file is not None:
-        return run_file(session, options.file, environment, against)
-    return int(interact(session, environment, against=against) or ExitStatus.OK)
+        return run_file(session, options.file, environment, against, rules)
+    return int(interact(session, environment, against=against, tolerances=rules) or ExitStatus.OK)
 
 
 def _banner(session: Session) -> str:

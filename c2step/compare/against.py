@@ -1,8 +1,10 @@
 """A reference loaded into a session: each output against its golden value, as the session steps."""
 
-from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Tuple
+from typing import Any, Dict, Iterator, Mapping, NamedTuple, Optional, Sequence, Tuple
 
-from ..blob import INT8, MISSING, UNINITIALISED, Blob
+import numpy as np
+
+from ..blob import MISSING, UNINITIALISED, Blob
 from ..errors import CaptureError
 from ..history import Output, Step
 from ..references import Reference
@@ -17,7 +19,7 @@ __all__ = ["Against", "Row"]
 
 _REMEMBERED = 512  # steps whose comparisons are not made again
 _WORST: Dict[str, float] = {"cos": 0.0, "max_abs": float("inf"), "max_rel": float("inf"), "rel_l2": float("inf"),
-                            "mean_abs": float("inf"), "ratio": float("inf")}  # fmt: skip
+                            "mean_abs": float("inf"), "ratio": float("inf"), "ulp": float("inf")}  # fmt: skip
 
 
 class Row(NamedTuple):
@@ -78,13 +80,11 @@ class Against:
             made = self._session.fetch(output.name)
         if made is None:
             return Comparison(Verdict.INCONCLUSIVE, "the value of %s was not kept" % output.name)
-        return self.compare(made, golden, step.operator.type)
+        return self.compare(made, golden, step.operator.type, self._session.history.quanta(step))
 
-    def compare(self, actual: Blob, golden: Blob, op_type: str = "") -> Comparison:
-        """Two blobs, with the tolerance of the first."""
-        dtypes: List[Any] = [blob.array.dtype for blob in (actual, golden) if blob.array is not None]
-        scales = [blob.scale for blob in (actual, golden) if blob.kind == INT8]
-        return compare_blobs(actual, golden, self.tolerances.find(actual.name, op_type, dtypes or ["float32"], scales))
+    def compare(self, actual: Blob, golden: Blob, op_type: str = "", quanta: Sequence[float] = ()) -> Comparison:
+        """Two blobs, with the tolerance of the first; see `Tolerances.of`."""
+        return compare_blobs(actual, golden, self.tolerances.of(actual, golden, op_type, quanta))
 
     def figures(self, step: Step, name: str) -> Optional[Mapping[str, Any]]:
         """The figures of an output that conditions ask for; where shapes differ they are the worst there are."""
@@ -93,10 +93,11 @@ class Against:
         if found is None:
             return None
         fails = found.verdict is Verdict.FAIL
-        figures = {key: getattr(found, "cosine" if key == "cos" else key) for key in _WORST}
-        if fails and found.max_abs is None:
-            figures = dict(_WORST)
-        return dict(figures, fail=fails, ulp=found.ulp, bad=found.bad)
+        figures: Dict[str, Any] = {key: getattr(found, "cosine" if key == "cos" else key) for key in _WORST}
+        if fails and found.max_abs is None:  # shapes that differ, or nothing finite: no element is right
+            elements = int(np.prod(found.reference_shape)) if found.reference_shape else 1
+            return dict(_WORST, fail=fails, bad=found.bad or max(elements, 1))
+        return dict(figures, fail=fails, bad=found.bad)
 
     def value(self, name: str, version: Optional[int] = None) -> Blob:
         """The golden value of a blob: of what wrote the version (the live one), or of what will write it next."""

@@ -24,7 +24,7 @@ from ..recording import Keep
 from ..references import Reference
 from ..stepper import Session, Stop
 from .comparison import Comparison
-from .golden import Golden, Slot
+from .golden import Golden
 from .hints import explain
 from .metrics import compare_blobs
 from .tolerance import Tolerances
@@ -252,7 +252,7 @@ class Judge:
         self.progress(what, step.index + 1, len(self.net))
         side.status = step.status
         for slot, output in enumerate(step.outputs):
-            comparison = self._compare((step.index, slot), step.operator, output)
+            comparison = self._compare(step, slot, output)
             if comparison is not None:
                 side.comparisons[slot] = comparison
 
@@ -260,12 +260,13 @@ class Judge:
         side.status = "failed" if stop.reason == "failed" else "died"
         side.error = stop.detail
 
-    def _compare(self, slot: Slot, op: Operator, output: Output) -> Optional[Comparison]:
-        golden = self.golden.blob(slot)
+    def _compare(self, step: Step, slot: int, output: Output) -> Optional[Comparison]:
+        op = step.operator
+        golden = self.golden.blob((step.index, slot))
         if golden is None:
             return None
         if output.kind in (UNINITIALISED, MISSING):
-            if golden.array is None or _benign(op, slot[1]):
+            if golden.array is None or _benign(op, slot):
                 return None
             return Comparison(Verdict.FAIL, "declared output %s was never written" % output.name)
         actual = self.session.kept(output)
@@ -274,9 +275,8 @@ class Judge:
         if (actual.kind == STRING) != (golden.kind == STRING):
             words = "%s is %s here, the reference holds %s" % (output.name, actual.kind, golden.kind)
             return Comparison(Verdict.INCONCLUSIVE, words)
-        dtypes = [blob.array.dtype for blob in (actual, golden) if blob.array is not None]
-        scales = [blob.scale for blob in (actual, golden) if blob.kind == INT8]
-        return compare_blobs(actual, golden, self.tolerances.find(output.name, op.type, dtypes or ("float32",), scales))
+        quanta = self.session.history.quanta(step)
+        return compare_blobs(actual, golden, self.tolerances.of(actual, golden, op.type, quanta))
 
     # -- each operator alone ------------------------------------------------------------------
 

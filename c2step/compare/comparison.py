@@ -21,7 +21,6 @@ _FIGURES = (
     "rtol",
     "atol",
     "slack",
-    "rel_floor",
     "worst_actual",
     "worst_reference",
 )
@@ -32,8 +31,9 @@ class Comparison:
     """The figures of `actual` against `reference`, in the units of the values.
 
     `max_abs` to `ulp` are over the elements that are finite on both sides, and None where there are none
-    or where the shapes differ.  `mean` is signed (actual - reference), `max_rel` is |d| / (|reference| +
-    `rel_floor`), `rel_l2` the norm of the difference over that of the reference (inf where that is 0),
+    or where the shapes differ.  `mean` is signed (actual - reference), `max_rel` the largest |d| / |reference|
+    over the elements whose reference is not 0, as numpy.testing.assert_allclose says it (inf where all are 0),
+    `rel_l2` the norm of the difference over that of the reference (inf where that is 0),
     `ulp` counts representable values of the reference's float type.  `bad` elements break the tolerance
     or are NaN or Inf on one side only (`disagree` of them).  `worst` is the index of the worst element,
     `ratio` its difference in units of what it was allowed: `atol` + `rtol` * |reference| + `slack`.
@@ -68,7 +68,6 @@ class Comparison:
     rtol: float = 0.0
     atol: float = 0.0
     slack: float = 0.0
-    rel_floor: float = 0.0
     borderline: bool = False
     notes: Tuple[str, ...] = ()
 

@@ -208,9 +208,7 @@ def _how(mine: StoredBlob, theirs: StoredBlob, ran: _Ran, base: _Ran, rules: Tol
     right = base.capture.load(theirs.name, theirs.version, True)
     if _same(left, right):
         return BITWISE, ""
-    dtypes = [blob.array.dtype for blob in (left, right) if blob.array is not None] or ["float32"]
-    scales = [blob.scale for blob in (left, right) if blob.scale]
-    found: Comparison = compare_blobs(left, right, rules.find(mine.name, _type(ran, mine), dtypes, scales))
+    found: Comparison = compare_blobs(left, right, rules.of(left, right, _type(ran, mine)))
     words = {Verdict.PASS: CLOSE, Verdict.FAIL: DIFFERS}.get(found.verdict, UNKNOWN)
     return words, ", ".join(([found.reason] if found.reason else []) + found.figures())
 

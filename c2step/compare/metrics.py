@@ -117,7 +117,7 @@ def _compare_numbers(
     typical = _small_typical(pairs.sample(SAMPLE))
     least = min(ROUNDINGS * epsilon(actual.dtype, reference.dtype), tolerance.rtol) * typical
     limits = Limits(tolerance.rtol, tolerance.atol + least)
-    scan = Scan(pairs, limits, _rel_floor(limits, pairs.integers, typical)).run()
+    scan = Scan(pairs, limits).run()
     findings = dict(base, **_figures(scan))
     findings.update(_judge(scan, tolerance))
     findings.update(_worst(findings.pop("place"), actual, reference))
@@ -134,20 +134,12 @@ def _small_typical(sample: np.ndarray) -> float:
     return float(np.partition(sizes, sizes.size // 4)[sizes.size // 4]) if sizes.size else 0.0
 
 
-def _rel_floor(limits: Limits, integers: bool, typical: float) -> float:
-    """Where relative differences begin: where rtol takes over from the base, or low in the values."""
-    if limits.rtol:
-        return limits.base / limits.rtol
-    return 1.0 if integers or not typical else 1e-3 * typical
-
-
 def _figures(scan: Scan) -> Dict[str, Any]:
     """The figures that do not depend on the tolerance."""
     figures: Dict[str, Any] = {
         "compared": scan.pairs.size,
         "equal": scan.equal,
         "disagree": scan.disagree,
-        "rel_floor": scan.rel_floor,
         "nan": scan.nan[0],
         "reference_nan": scan.nan[1],
         "inf": scan.inf[0],
@@ -156,7 +148,7 @@ def _figures(scan: Scan) -> Dict[str, Any]:
     if scan.finite:
         figures.update(
             max_abs=scan.max_abs,
-            max_rel=scan.max_rel,
+            max_rel=scan.max_rel if scan.bb.value or not scan.max_abs else math.inf,
             rel_l2=scan.dd.root_over(scan.bb),
             cosine=_cosine(scan),
             mean_abs=scan.sum_sizes.mean(scan.finite),

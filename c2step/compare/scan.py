@@ -46,8 +46,8 @@ class Scan:
     the elements outside the limits.  Pairs of counts are of the actual and the reference side.
     """
 
-    def __init__(self, pairs: Pairs, limits: Limits, rel_floor: float) -> None:
-        self.pairs, self.limits, self.rel_floor = pairs, limits, rel_floor
+    def __init__(self, pairs: Pairs, limits: Limits) -> None:
+        self.pairs, self.limits = pairs, limits
         self.aa, self.bb, self.ab, self.dd, self.inside = (Total() for _ in range(5))
         self.sum, self.sum_sizes = Total(), Total()
         self.nan, self.inf = [0, 0], [0, 0]
@@ -66,8 +66,6 @@ class Scan:
         """Look at every chunk."""
         for start in self.pairs.starts():
             self._chunk(start, *self.pairs.at(start))
-        if self.limits.rtol:
-            self.max_rel = self.limits.rtol * self.ratio
         return self
 
     def again(self, limits: Limits) -> Tuple[int, float, Optional[int]]:
@@ -193,14 +191,18 @@ class Scan:
             value, exponent = square(difference.values)
             total = value, exponent + 2 * difference.exponent
         self.inside.add(*total)
-        if not self.limits.rtol:
-            self._relative(difference)
+        self._relative(difference)
 
     def _relative(self, difference: Difference) -> None:
-        """With an rtol the ratios are the relative differences; without one these are taken apart."""
-        floors = self._magnitudes(difference)
-        np.add(floors, min(self.rel_floor, _RANGES[floors.itemsize][2]), out=floors)
-        top = float(np.divide(difference.sizes, floors, out=floors).max())
+        """The largest difference over its reference, where that is not zero."""
+        magnitudes = self._magnitudes(difference)
+        if not np.minimum.reduce(magnitudes):
+            magnitudes[magnitudes == 0] = np.inf
+        top = float(np.maximum.reduce(np.divide(difference.sizes, magnitudes, out=magnitudes)))
+        if not math.isfinite(top):  # float32 does not hold what a tiny reference makes of it
+            magnitudes = np.abs(difference.reference.astype(np.float64))
+            kept = magnitudes > 0
+            top = float(np.max(difference.sizes.astype(np.float64)[kept] / magnitudes[kept]))
         self.max_rel = max(self.max_rel, scaled(top, difference.exponent) if math.isfinite(top) else top)
 
 

@@ -29,6 +29,7 @@ from typing import Any, Dict, Iterable, List, Optional, Tuple
 
 import numpy as np
 
+from ..blob import INT8, Blob
 from ..errors import UsageError, near
 
 __all__ = ["DEFAULTS", "EXACT", "Rule", "Tolerance", "Tolerances", "epsilon"]
@@ -178,6 +179,18 @@ class Tolerances:
         """From command line texts such as `conv*=1e-2,1e-4` and `type:Softmax=1e-2`."""
         Tolerance(rtol or 0.0, atol or 0.0)
         return cls(rtol, atol, tuple(Rule.parse(text) for text in texts))
+
+    def of(self, actual: Blob, reference: Blob, op_type: str = "", quanta: Iterable[float] = ()) -> Tolerance:
+        """The tolerance of two blobs that are compared, by the name of the first.
+
+        `op_type` is that of the operator that wrote it, `quanta` are the scales of the Int8 blobs that this read:
+        what is computed from such is as coarse as they are.
+        """
+        both = (actual, reference)
+        dtypes = [blob.array.dtype for blob in both if blob.array is not None] or ["float32"]
+        floats = _coarsest(dtypes) is not None
+        scales = [blob.scale for blob in both if blob.kind == INT8] + (list(quanta) if floats else [])
+        return self.find(actual.name, op_type, dtypes, scales)
 
     def find(
         self,

@@ -22,6 +22,7 @@ from ..workspace import Change
 from .against import Against
 from .comparison import Comparison
 from .metrics import compare_blobs
+from .tolerance import Tolerances
 from .verdict import Verdict
 
 __all__ = ["Trial", "before_and_after", "try_values"]
@@ -90,7 +91,9 @@ def _same(one: Trial, other: Trial) -> bool:
     return all(a is not None and b is not None and a.shape == b.shape and a.tobytes() == b.tobytes() for a, b in pairs)
 
 
-def before_and_after(session: Session, against: Optional[Against], index: int) -> Tuple[Trial, Trial, List[Comparison]]:
+def before_and_after(
+    session: Session, against: Optional[Against], index: int, tolerances: Optional[Tolerances] = None
+) -> Tuple[Trial, Trial, List[Comparison]]:
     """An edited operator as it was and as it is, on the inputs of this run, and the difference of each output."""
     now = list(session.changes.edits.get(index, ()))
     if not now:
@@ -106,7 +109,8 @@ def before_and_after(session: Session, against: Optional[Against], index: int) -
                 if golden is not None and name in trial.outputs:
                     trial.comparisons[name] = against.compare(trial.outputs[name], golden, op.type)
     pairs = [(made, was.outputs[name]) for name, made in new.outputs.items() if name in was.outputs]
-    return was, new, [compare_blobs(made, before) for made, before in pairs]
+    type_, rules = session.model.predict_net.operators[index].type, tolerances or Tolerances()
+    return was, new, [compare_blobs(made, before, rules.of(made, before, type_)) for made, before in pairs]
 
 
 def _trial(session: Session, index: int, label: str, changes: Optional[Sequence[Change]], inputs: "_Inputs") -> Trial:

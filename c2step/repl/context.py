@@ -58,6 +58,8 @@ class Context:
         """Compare with these golden values from now on, or with none."""
         if against is None and self.against is not None:
             self.session.compared = None
+        if against is not None:
+            self.tolerances = against.tolerances
         self.against = against
 
     def loaded(self) -> "Against":

@@ -14,20 +14,32 @@ from .registry import Result
 
 if TYPE_CHECKING:
     from ..compare.against import Against
+    from ..compare.tolerance import Tolerances
     from ..stepper import Session
 
 __all__ = ["interact", "make_interpreter", "run_commands", "run_file"]
 
 
-def make_interpreter(session: "Session", environment: Environment, against: Optional["Against"] = None) -> Interpreter:
-    """An interpreter of every command over a session, with golden values if there are."""
+def make_interpreter(
+    session: "Session",
+    environment: Environment,
+    against: Optional["Against"] = None,
+    tolerances: Optional["Tolerances"] = None,
+) -> Interpreter:
+    """An interpreter of every command over a session, with golden values and tolerances if there are."""
     interpreter = Interpreter(Context(session, environment), all_commands())
+    interpreter.context.tolerances = tolerances
     interpreter.context.load(against)
     return interpreter
 
 
 def run_commands(
-    session: "Session", text: str, environment: Environment, origin: str = "-c", against: Optional["Against"] = None
+    session: "Session",
+    text: str,
+    environment: Environment,
+    origin: str = "-c",
+    against: Optional["Against"] = None,
+    tolerances: Optional["Tolerances"] = None,
 ) -> ExitStatus:
     """Run command lines without a terminal, each echoed before what it says.
 
@@ -35,13 +47,11 @@ def run_commands(
     the last command that ran operators: OPERATOR when one failed, DIED when its process ended, OK when
     a later command recovered; and DIFFERS when all ran but a `compare` differed.
     """
-    return _run_lines(session, text.splitlines(), environment, origin, against)
+    return _run_lines(make_interpreter(session, environment, against, tolerances), text.splitlines(), origin)
 
 
-def _run_lines(
-    session: "Session", lines: Iterable[str], environment: Environment, origin: str, against: Optional["Against"]
-) -> ExitStatus:
-    interpreter = make_interpreter(session, environment, against)
+def _run_lines(interpreter: Interpreter, lines: Iterable[str], origin: str) -> ExitStatus:
+    environment = interpreter.context.environment
     try:
         interpreter.aliases.read(environment.config_dir)
         for result in interpreter.script(lines, origin):
@@ -60,18 +70,23 @@ def _run_lines(
 
 
 def run_file(
-    session: "Session", path: str, environment: Environment, against: Optional["Against"] = None
+    session: "Session",
+    path: str,
+    environment: Environment,
+    against: Optional["Against"] = None,
+    tolerances: Optional["Tolerances"] = None,
 ) -> ExitStatus:
     """Run a command file as `run_commands` does; `-` reads standard input, a line as it comes."""
     if path == "-":
-        return _run_lines(session, environment.stdin, environment, "standard input", against)
+        interpreter = make_interpreter(session, environment, against, tolerances)
+        return _run_lines(interpreter, environment.stdin, "standard input")
     try:
         with open(path, encoding="utf-8") as file:
             text = file.read()
     except (OSError, UnicodeDecodeError) as error:
         environment.complain("cannot read %s: %s" % (path, getattr(error, "strerror", None) or error))
         return ExitStatus.USAGE
-    return run_commands(session, text, environment, path, against)
+    return run_commands(session, text, environment, path, against, tolerances)
 
 
 def interact(
@@ -79,6 +94,7 @@ def interact(
     environment: Environment,
     read: Optional[Callable[[], str]] = None,
     against: Optional["Against"] = None,
+    tolerances: Optional["Tolerances"] = None,
 ) -> ExitStatus:
     """Prompt for commands until `quit` or Ctrl-D; a command file on standard input runs as such.
 
@@ -86,8 +102,8 @@ def interact(
     tests and other front ends; it returns a line, or raises EOFError.
     """
     if read is None and not environment.is_tty:
-        return run_file(session, "-", environment, against)
-    interpreter = make_interpreter(session, environment, against)
+        return run_file(session, "-", environment, against, tolerances)
+    interpreter = make_interpreter(session, environment, against, tolerances)
     try:
         interpreter.aliases.read(environment.config_dir)
     except C2StepError as error:

@@ -196,7 +196,7 @@ def diff_edit(context: Context, where: Optional[OptionalWhere] = None) -> str:
     """Compare what an edited operator gives with what it gave before the edit, on the inputs of this run."""
     edits = sorted(context.session.changes.edits)
     op = context.net.operators[edits[0]] if where is None and len(edits) == 1 else chosen(context, where)
-    was, new, differences = before_and_after(context.session, context.against, op.index)
+    was, new, differences = before_and_after(context.session, context.against, op.index, context.tolerances)
     lines = [operator_line(op), *table(_trial_rows(was) + _trial_rows(new))]
     return "\n".join(lines + ["after against before: %s" % _line(found) for found in differences])
 

@@ -2,10 +2,10 @@
 
 from typing import Dict, List, Optional, Tuple
 
-from ...blob import TENSOR, Blob
+from ...blob import Blob
 from ...compare.comparison import Comparison
 from ...compare.metrics import compare_blobs
-from ...compare.tolerance import Tolerance
+from ...compare.tolerance import Rule, Tolerance, Tolerances
 from ...compare.verdict import Verdict
 from ...errors import ExitStatus
 from ...render import number, quote, table
@@ -15,7 +15,6 @@ from ..registry import Result, command
 from ..types import BlobRef, Number, Operand
 from .blobs import part
 
-RTOL, ATOL = 1e-3, 1e-5
 STATUSES: Dict[Verdict, Optional[ExitStatus]] = {
     Verdict.PASS: None,
     Verdict.FAIL: ExitStatus.DIFFERS,
@@ -34,20 +33,21 @@ def compare(
 ) -> Result:
     """Compare a blob with a file, with another blob, or with the loaded reference.
 
-    Values are close where |difference| <= atol + rtol * |reference|.
-
     compare conv1                       its golden value, after `reference SPEC`
     compare conv1 golden.npy            a file
     compare conv1 golden.npz            its array conv1
     compare conv1 captured/             the same blob in a capture
     compare relu1[0] relu1@1[0]         a part of one version with that of another
 
-    Without --rtol and --atol: 0.001 and 1e-05 for floats, half a quantum for Int8, integers exactly.
+    Values are close where |difference| <= atol + rtol * |reference| + slack.  The tolerance is the session's (c2step
+    --rtol, --atol, --tolerance; else 0.001 and 1e-06 for float32, half a quantum for Int8, integers exactly), as at
+    stops, in conditions and in blame.  The slack is the rounding that the rest of the blob shows, for values near zero.
+    max rel is the largest |difference| / |reference| where the reference is not 0, as numpy.testing has it.
     """
     whole = context.session.fetch(blob.name, blob.version)
     other, label = _reference(context, blob, whole, reference)
     actual = part(whole, blob)
-    found = compare_blobs(actual, other, _tolerance([actual, other], rtol, atol))
+    found = compare_blobs(actual, other, _tolerance(context, blob, actual, other, Rule("*", rtol, atol)))
     reason = found.reason or ("equal" if found.equal else "")
     heading = "%s against %s: %s  %s" % (blob, label, found.verdict, reason)
     return Result("\n".join([heading.rstrip(), *_figures(found)]), status=STATUSES[found.verdict])
@@ -67,17 +67,15 @@ def _reference(context: Context, blob: BlobRef, whole: Blob, reference: Optional
     return part(value, blob), quote(reference.path or "") + blob.index_text  # the slice is meant for both
 
 
-def _tolerance(blobs: List[Blob], rtol: Optional[float], atol: Optional[float]) -> Optional[Tolerance]:
-    given = rtol is not None or atol is not None
-    floats = all(b.kind == TENSOR and b.array is not None and b.array.dtype.kind == "f" for b in blobs)
-    if not (given or floats):
-        return None
-    return Tolerance(
-        RTOL if rtol is None else rtol,
-        ATOL if atol is None else atol,
-        "given" if given else "default of compare",
-        not given,
-    )
+def _tolerance(context: Context, ref: BlobRef, actual: Blob, other: Blob, given: Rule) -> Tolerance:
+    """The tolerance that a stop would take for this blob, with the numbers that were given in its place."""
+    session = context.session
+    version = session.version(ref.name) if ref.version is None else ref.version
+    wanted = (ref.name, version)
+    writer = next((s for s in reversed(session.steps) if wanted in [(o.name, o.version) for o in s.written]), None)
+    type_, quanta = (writer.operator.type, session.history.quanta(writer)) if writer else ("", [])
+    found = (context.tolerances or Tolerances()).of(actual, other, type_, quanta)
+    return found if given.rtol is None and given.atol is None else given.over(found)
 
 
 def _figures(found: Comparison) -> List[str]:
@@ -85,7 +83,7 @@ def _figures(found: Comparison) -> List[str]:
     if found.max_abs is not None:
         rows += [
             ["compared", "%d values, %d bad" % (found.compared, found.bad)],
-            ["tolerance", "rtol %g  atol %g" % (found.rtol, found.atol)],
+            ["tolerance", "rtol %g  atol %g  slack %.3g" % (found.rtol, found.atol, found.slack)],
             ["max |d|", number(found.max_abs)],
             ["max rel", number(found.max_rel)],
             ["rel L2", number(found.rel_l2)],
