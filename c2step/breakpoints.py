@@ -12,8 +12,10 @@ from .conditions import SUMMARY, Condition, Facts
 from .errors import UsageError, near
 from .net import Net, Operator
 
-__all__ = ["Breakpoint", "Breakpoints", "find_operator", "matcher"]
+__all__ = ["Breakpoint", "Breakpoints", "find_operator", "judges", "matcher"]
 
+KINDS = ("blob", "node", "type", "name")
+_PREFIXES = tuple(kind + ":" for kind in KINDS)
 Matches = Callable[[Operator], bool]
 Changed = Callable[[str], str]
 """How a blob changed, in words; empty where it did not."""
@@ -127,7 +129,7 @@ class Breakpoints:
         """The operators before or after which a breakpoint must be looked at."""
         known = self._tests.get(point.number)
         if known is None or known[0] is not net:
-            test = _judges(net, point)
+            test = judges(net, point)
             passing = frozenset(op.index for op in net.operators if test(op))
             known = self._tests[point.number] = (net, passing)
         return known[1]
@@ -194,7 +196,7 @@ def _declared(point: Breakpoint) -> bool:
     return not point.watch and point.condition is not None and point.condition.kind == SUMMARY
 
 
-def _judges(net: Net, point: Breakpoint) -> Matches:
+def judges(net: Net, point: Breakpoint) -> Matches:
     """The operators before or after which a breakpoint must be looked at."""
     if point.watch:
         return lambda op: point.where in op.outputs
@@ -210,14 +212,13 @@ def _known_blob(net: Net, name: str) -> None:
 
 
 def matcher(net: Net, where: str) -> Matches:
-    """A test for the operators that WHERE names: an index, a blob, an ONNX node, a type, or a pattern.
+    """A test for the operators that WHERE names: an index, a blob, an ONNX node, a type, a name, or a pattern.
 
-    `blob:`, `node:` and `type:` in front say which is meant.  UsageError names the near ones.
+    `blob:`, `node:`, `type:` and `name:` in front say which is meant.  UsageError names the near ones.
     """
     kind, colon, rest = where.partition(":")
-    if colon and kind in ("blob", "node", "type"):
-        found = _tests(rest)[("blob", "node", "type").index(kind)]
-        return _checked(net, where, [found])
+    if colon and kind in KINDS:
+        return _checked(net, where, [_tests(rest)[KINDS.index(kind)]])
     number = where[1:] if where.startswith("#") else where
     if number.isdigit():
         if int(number) >= len(net):
@@ -227,14 +228,16 @@ def matcher(net: Net, where: str) -> Matches:
 
 
 def _tests(word: str) -> List[Matches]:
+    """One test for each of KINDS, the strongest first, and one for a pattern."""
+    tests: List[Matches] = [
+        lambda op: word in op.outputs,
+        _node(word),
+        lambda op: op.type == word,
+        lambda op: bool(word) and op.name == word,
+    ]
     if any(mark in word for mark in "*?["):
-        return [
-            lambda op: word in op.outputs,
-            _node(word),
-            lambda op: op.type == word,
-            lambda op: any(fnmatch.fnmatchcase(name, word) for name in op.outputs + (op.type,)),
-        ]
-    return [lambda op: word in op.outputs, _node(word), lambda op: op.type == word]
+        tests.append(lambda op: any(fnmatch.fnmatchcase(name, word) for name in op.outputs + (op.type, op.name)))
+    return tests
 
 
 def _node(word: str) -> Matches:
@@ -250,11 +253,13 @@ def _checked(net: Net, where: str, tests: List[Matches]) -> Matches:
             [name for op in net.operators for name in op.outputs]
             + [op.type for op in net.operators]
             + [op.node.label for op in net.operators if op.node]
+            + [op.name for op in net.operators if op.name]
         )
     )
     raise UsageError(
         "no operator is, writes or came from %s" % where,
-        near(where, names) or "an index, a blob, an ONNX node name or an operator type is wanted",
+        near(where.partition(":")[2] if where.startswith(_PREFIXES) else where, names)
+        or "an index, a blob, an ONNX node's or operator's name or an operator type is wanted",
     )
 
 

@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_session(parser)
     group = parser.add_argument_group("repro")
     group.add_argument("-o", "--output", required=True, metavar="DIR", help="the folder; new, empty, or an older repro")
-    group.add_argument("--at", metavar="WHERE", help="an index, blob, ONNX node or type, or FIRST-LAST")
+    group.add_argument("--at", metavar="WHERE", help="an index, blob, ONNX node, type or name, or FIRST-LAST")
     group.add_argument("--against", metavar="REFERENCE", help="golden outputs, as `c2step blame` takes them")
 
 

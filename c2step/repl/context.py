@@ -138,3 +138,7 @@ class Context:
     def node_names(self) -> List[str]:
         """The names of the ONNX nodes that the operators came from."""
         return list(dict.fromkeys(op.node.label for op in self.net.operators if op.node))
+
+    def labels(self) -> List[str]:
+        """The names that the operators have themselves."""
+        return list(dict.fromkeys(op.name for op in self.net.operators if op.name))

@@ -15,7 +15,7 @@ class StopPlace(ArgumentType):
     """Operators, and a condition that must hold after one."""
 
     label = "[WHERE] [if CONDITION]"
-    about = "an index, a type, a blob, an ONNX node's name or a pattern (* with a condition alone), and a condition"
+    about = "a WHERE or a pattern (* with a condition alone), and a condition"
     raw = True
 
     def __init__(self, where: str, condition: str) -> None:

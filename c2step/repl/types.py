@@ -86,11 +86,12 @@ class _Text(str, ArgumentType):
 
 
 class Where(_Text):
-    """An operator of predict_net: an index, a blob that it writes, its ONNX node, or its type."""
+    """An operator of predict_net: an index, a blob that it writes, its ONNX node, its type or its name."""
 
     label = "WHERE"
     about = (
-        "an operator: its index, a blob that it writes (blob:17 for a name like an index), its ONNX node or its type"
+        "an operator: its index, a blob that it writes, its ONNX node, its type or its name; blob:, node:, type: and "
+        "name: in front say which is meant (blob:17 for a name like an index)"
     )
 
     @classmethod
@@ -102,14 +103,14 @@ class Where(_Text):
     def candidates(cls, typed: str, context: Context) -> Iterable[Candidate]:
         outputs = dict.fromkeys(name for op in context.net.operators for name in op.outputs if name)
         words = ["blob:" + name if name.isdigit() else name for name in outputs]  # a bare number is an index
-        return _plainly(dict.fromkeys(context.operator_types() + words + context.node_names()))
+        return _plainly(dict.fromkeys(context.operator_types() + words + context.node_names() + context.labels()))
 
 
 class OperatorPattern(Where):
     """Operators of predict_net: a WHERE, or a pattern of types and blobs."""
 
     label = "WHERE"
-    about = "operators: an index, a type, a blob, an ONNX node's name, or a pattern such as 'Conv*'"
+    about = "operators: a WHERE (index, blob, ONNX node, type, name), FIRST-LAST, or a pattern such as 'Conv*'"
 
     @classmethod
     def parse(cls, token: Token, context: Context) -> Any:

@@ -3,7 +3,7 @@
 from typing import List, Optional, Sequence
 
 from ...blob import MISSING, UNINITIALISED
-from ...breakpoints import matcher
+from ...breakpoints import judges
 from ...net import Operator, is_random, is_stateful
 from ...render import listing, next_line, operator_line, quote, summary_line, table
 from ..context import Context
@@ -28,7 +28,8 @@ def list_(context: Context, operators: Optional[OperatorRange] = None, *, inside
     if inside:
         return inside_text(context, operators.at if operators else session.position)
     shown = operators or OperatorRange.around(session.position)
-    tests = [matcher(context.net, p.where) for p in session.breakpoints if p.enabled and not p.watch and p.where != "*"]
+    points = [p for p in session.breakpoints if p.enabled and not p.watch and p.where != "*"]
+    tests = [judges(context.net, point) for point in points]
     marks = [op.index for op in context.net.operators if any(test(op) for test in tests)]
     return listing(context.net, session.status, session.position, shown.start, shown.stop, marks)
 
