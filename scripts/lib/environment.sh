@@ -54,7 +54,7 @@ environment() {
     "$python" -m venv "$home"
   fi
   rm -f "$home/finished"
-  (cd "$root" && "$home/bin/python" -m pip install -qq 'pip>=21.3' && "$home/bin/python" -m pip install -qq "$@")
+  (cd "$root" && "$home/bin/python" -m pip install -qq 'pip>=22.1' && "$home/bin/python" -m pip install -qq "$@")
   runs "$home" "$code" >&2
   printf '%s\n' "$wanted" >"$home/finished"
 }
@@ -77,7 +77,7 @@ project_environment() {
   }
   environment "$root/.venv" "$python" \
     "import caffe2.python.workspace, numpy, onnx, onnxruntime, prompt_toolkit, sklearn, c2step" \
-    -e '.[caffe2,onnx,plot,tensorboard,samples,dev]'
+    --config-settings editable_mode=compat -e '.[caffe2,onnx,plot,tensorboard,samples,dev]'
 }
 
 # sample_models: trains them where they are missing or made by an older recipe.
