@@ -199,7 +199,7 @@ def _declared(point: Breakpoint) -> bool:
 def judges(net: Net, point: Breakpoint) -> Matches:
     """The operators before or after which a breakpoint must be looked at."""
     if point.watch:
-        return lambda op: point.where in op.outputs
+        return lambda op: point.where in op.writes
     try:
         return matcher(net, point.where)
     except UsageError:  # an edit took the last one away
@@ -230,13 +230,13 @@ def matcher(net: Net, where: str) -> Matches:
 def _tests(word: str) -> List[Matches]:
     """One test for each of KINDS, the strongest first, and one for a pattern."""
     tests: List[Matches] = [
-        lambda op: word in op.outputs,
+        lambda op: word in op.writes,
         _node(word),
         lambda op: op.type == word,
         lambda op: bool(word) and op.name == word,
     ]
     if any(mark in word for mark in "*?["):
-        tests.append(lambda op: any(fnmatch.fnmatchcase(name, word) for name in op.outputs + (op.type, op.name)))
+        tests.append(lambda op: any(fnmatch.fnmatchcase(name, word) for name in op.writes + (op.type, op.name)))
     return tests
 
 
@@ -250,7 +250,7 @@ def _checked(net: Net, where: str, tests: List[Matches]) -> Matches:
             return test
     names = list(
         dict.fromkeys(
-            [name for op in net.operators for name in op.outputs]
+            [name for op in net.operators for name in op.writes]
             + [op.type for op in net.operators]
             + [op.node.label for op in net.operators if op.node]
             + [op.name for op in net.operators if op.name]
@@ -266,7 +266,7 @@ def _checked(net: Net, where: str, tests: List[Matches]) -> Matches:
 def find_operator(net: Net, where: str, position: int = 0) -> Operator:
     """The operator that WHERE names: the first at or after `position`, else the last before it."""
     name, _, version = where.rpartition("@")
-    if name and version.isdigit() and not any(where in op.outputs for op in net.operators):
+    if name and version.isdigit() and not any(where in op.writes for op in net.operators):
         return _writer(net, name, int(version))
     test = matcher(net, where)
     found = [op for op in net.operators if test(op)]

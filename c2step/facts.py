@@ -24,7 +24,7 @@ class StepFacts(Facts):
         self._step = step
         self._compare = compare
         self.inputs = [version.name for version in step.inputs]
-        self.outputs = list(step.operator.outputs)
+        self.outputs = list(step.operator.outputs) + [out.name for out in step.touched]
         self._versions: Dict[str, Dict[str, int]] = {
             "input": {version.name: version.version for version in step.inputs},
             "output": {out.name: out.version for out in step.written},
@@ -64,7 +64,7 @@ def changed_blob(timeline: Timeline, step: Step, name: str) -> str:
         return ""
     label = str(BlobVersion(name, out.version))
     if out in step.touched:
-        label += " (not named, it shares storage with an output)"
+        label += " (%s)" % step.how_touched(name)
     before = BlobVersion(name, out.version - 1)
     if out.version - 1 not in timeline.history.known(name):
         return "%s is written" % label

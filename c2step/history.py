@@ -35,7 +35,8 @@ class Output(NamedTuple):
 class Step:
     """One executed operator; `status` is ok, failed or died.  Nobody changes one.
 
-    `touched` are blobs that it changed without naming them, since they share storage with an output;
+    `touched` are blobs that it changed without naming them: the nets inside it write them, or they share storage
+    with an output;
     `shares` are the pairs (output, other blob) that share storage after it.
     """
 
@@ -59,6 +60,11 @@ class Step:
     def written(self) -> Tuple[Output, ...]:
         """Every blob version that it left: those it names, and those it touched."""
         return self.outputs + self.touched
+
+    def how_touched(self, name: str) -> str:
+        """How a blob was changed that the operator does not name."""
+        inside = name in self.operator.unnamed
+        return "not named: the nets inside write it" if inside else "not named: it shares storage with an output"
 
     def to_json(self) -> Dict[str, Any]:
         """As a journal row."""

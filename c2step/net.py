@@ -8,7 +8,17 @@ is written several times has versions, counted as `caffe2.python.core.get_ssa` c
 from dataclasses import dataclass
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
-__all__ = ["Argument", "BlobVersion", "Net", "OnnxNode", "Operator", "is_random", "is_stateful", "operator_from_json"]
+__all__ = [
+    "Argument",
+    "BlobVersion",
+    "Net",
+    "OnnxNode",
+    "Operator",
+    "depends_on_others",
+    "is_random",
+    "is_stateful",
+    "operator_from_json",
+]
 
 
 class BlobVersion(NamedTuple):
@@ -58,7 +68,10 @@ class OnnxNode:
 
 @dataclass(frozen=True)
 class Operator:
-    """One operator of a net."""
+    """One operator of a net; `inner` are the operators of the nets inside it, however deep.
+
+    `unnamed` are blobs of the workspace that those may write without its naming them.
+    """
 
     index: int
     type: str
@@ -69,6 +82,13 @@ class Operator:
     engine: str = ""
     device: str = ""
     node: Optional[OnnxNode] = None
+    unnamed: Tuple[str, ...] = ()
+    inner: Tuple["Operator", ...] = ()
+
+    @property
+    def writes(self) -> Tuple[str, ...]:
+        """The blobs that it names as outputs, and those that the nets inside it may write beside."""
+        return self.outputs + self.unnamed
 
     @property
     def in_place(self) -> Tuple[str, ...]:
@@ -112,8 +132,8 @@ class Net:
         return result
 
     def producers(self, blob: str) -> List[Operator]:
-        """The operators that write `blob`, in order."""
-        return [op for op in self.operators if blob in op.outputs]
+        """The operators that write `blob`, or may write it by the nets inside them, in order."""
+        return [op for op in self.operators if blob in op.writes]
 
     def consumers(self, blob: str) -> List[Operator]:
         """The operators that read `blob`, in order."""
@@ -134,7 +154,7 @@ class Net:
         """Every blob name in the net, in order of appearance."""
         names: Dict[str, bool] = {}
         for op in self.operators:
-            names.update((name, True) for name in op.inputs + op.outputs if name)
+            names.update((name, True) for name in op.inputs + op.writes if name)
         return list(names)
 
     def _repr_html_(self) -> str:
@@ -164,7 +184,11 @@ class Net:
 
 def _as_json(op: Operator) -> Dict[str, Any]:
     arguments = [dict(arg.__dict__) for arg in op.arguments]
-    return dict(op.__dict__, arguments=arguments, node=dict(op.node.__dict__) if op.node else None)
+    found = dict(op.__dict__, arguments=arguments, node=dict(op.node.__dict__) if op.node else None)
+    if not op.inner:
+        del found["inner"], found["unnamed"]
+        return found
+    return dict(found, inner=[_as_json(inner) for inner in op.inner])
 
 
 def operator_from_json(data: Dict[str, Any]) -> Operator:
@@ -184,6 +208,8 @@ def operator_from_json(data: Dict[str, Any]) -> Operator:
         data["engine"],
         data["device"],
         node or None,
+        tuple(data.get("unnamed", ())),
+        tuple(operator_from_json(inner) for inner in data.get("inner", ())),
     )
 
 
@@ -223,15 +249,27 @@ _STATEFUL = {
 }
 
 
+_SHARED = {"DequeueBlobs", "EnqueueBlobs", "ImageInput", "ReadRandomBatch"}
+
+
 def is_random(op: Operator) -> bool:
-    """Whether it draws random numbers, so that running it again may give other values."""
+    """Whether it, or one inside it, draws random numbers, so that running it again may give other values."""
+    if op.inner and any(is_random(inner) for inner in op.inner):
+        return True
     if op.type == "Dropout":
         return not op.argument("is_test", 0)
     return op.type in _RANDOM_FILLS or op.type.startswith(_RANDOM[:1] + _RANDOM[2:])
 
 
+def depends_on_others(op: Operator) -> bool:
+    """Whether what it reads is not this net's alone, so that running everything again may give other values."""
+    return op.type in _SHARED or any(depends_on_others(inner) for inner in op.inner)
+
+
 def is_stateful(op: Operator) -> bool:
-    """Whether it changes state outside its outputs, or reads what another run left."""
+    """Whether it, or one inside it, changes state outside its outputs, or reads what another run left."""
+    if op.inner and any(is_stateful(inner) for inner in op.inner):
+        return True
     if op.type == "SpatialBN":
         return not op.argument("is_test", 0)
     return op.type in _STATEFUL

@@ -117,7 +117,7 @@ class Recording:
     def add(self, step: Step) -> None:
         """Journal a step; it is written by `flush`."""
         self._lines.append(self._journal.line(step))
-        for out in step.outputs:
+        for out in step.written:
             if out.file and PACK not in out.file:
                 self._bytes += out.summary.nbytes + NPY_HEADER
 

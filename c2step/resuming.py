@@ -211,7 +211,7 @@ def resume(session: Session, saved: Saved) -> List[str]:
         session.edit(str(index), *[(kind, name, value) for kind, name, value in changes])
     _Rebuilt(session, saved).take_over()
     note = session.catch_up(saved.drawn)
-    return ([note.lstrip("; ")] if note else []) + _set_stops(session, saved.state)
+    return ([note] if note else []) + _set_stops(session, saved.state)
 
 
 class _Rebuilt:

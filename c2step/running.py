@@ -234,7 +234,8 @@ class Runner:
         self.letters[op.index] = "D"
         note = self._timeline.revive()
         reason = "timeout" if isinstance(death, WorkerTimeout) else "interrupted" if death.by_user else "died"
-        return self.stop(reason, tuple(self.steps[first_step:]) + (step,), "%s: %s%s" % (op, death.message, note))
+        detail = "; ".join(filter(None, ["%s: %s" % (op, death.message), note]))
+        return self.stop(reason, tuple(self.steps[first_step:]) + (step,), detail)
 
     # -- going back ---------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ from .capture import read_blob
 from .errors import UsageError, WorkerDied, near
 from .history import History, Kept, Output, Step
 from .model import Model
-from .net import BlobVersion, Net, Operator, is_random, is_stateful, operator_from_json
+from .net import BlobVersion, Net, Operator, depends_on_others, is_random, operator_from_json
 from .recording import Recording
 from .workspace import Change, StepEvent, Workspace
 
@@ -32,7 +32,7 @@ class Timeline:
         self.inputs: Dict[str, np.ndarray] = {}
         self.model = Model.from_json(workspace.open(spec))
         self._blobs = dict.fromkeys(self.model.predict_net.blobs())
-        self._written = {name for op in self.model.predict_net.operators for name in op.outputs}
+        self._written = {name for op in self.model.predict_net.operators for name in op.writes}
         self._spec = spec
         self.drawn: Dict[str, np.ndarray] = {}
         workspace.on_lost = self.revive
@@ -123,7 +123,7 @@ class Timeline:
 
     def _step(self, event: StepEvent, iteration: int) -> Step:
         op = self.model.predict_net.operators[event["index"]]
-        touched = [row for row in event.get("touched", ()) if not self._unchanged(row)]
+        touched = [row for row in event.get("touched", ()) if row.get("inside") or not self._unchanged(row)]
         return Step(
             len(self.history.steps),
             iteration,
@@ -219,12 +219,15 @@ class Timeline:
     def catch_up(self) -> str:
         """Bring a workspace that was just initialised to where the history is; returns what must be said about it."""
         live = {name for name, version in self.history.versions.items() if version}
-        lost = [name for name in live if not self._is_kept(name)]
+        lost = sorted(name for name in live if not self._is_kept(name))
         if self._uses_objects(self.steps):
             lost = lost or sorted(self.history.objects)
-        note = self._replay(lost) if lost else ""
-        self.put_back(live)
-        if not lost:
+        drawing = [step.operator for step in self.steps if _draws_inside(step.operator)]
+        tied = self._tied()
+        again = lost or [str(op) for op in drawing[:1]] or sorted(tied)
+        note = self._replay(again) if again else ""
+        self.put_back(live - tied)
+        if not again:
             self._reseed({step.operator for step in self.steps if is_random(step.operator)})
         return note
 
@@ -244,11 +247,24 @@ class Timeline:
             self._restore([version for version in fed if version in self.history.kept], [])
             self._run_unrecorded(self.steps[first].index, self.steps[last - 1].index + 1)
             first = last
-        note = "; %d blobs were made again by running %d operators" % (len(lost), len(self.steps))
-        chances = [op for op in {step.operator for step in self.steps} if is_random(op) or is_stateful(op)]
+        named = ", ".join(lost[:3]) + (" and %d more" % (len(lost) - 3) if len(lost) > 3 else "")
+        was = "was" if len(lost) == 1 else "were"
+        note = "%s %s made again by running %s" % (named, was, _counted(len(self.steps), "operator"))
+        chances = [op for op in {step.operator for step in self.steps} if self._left_to_chance(op)]
         if chances:
-            note += ", not exact where they depend on %s" % ", ".join(str(op) for op in chances[:3])
+            shown = sorted(chances, key=lambda op: op.index)[:3]
+            note += ", not exactly where it depends on %s" % ", ".join(map(str, shown))
         return note
+
+    def _left_to_chance(self, op: Operator) -> bool:
+        """Whether running everything again from the start may give other values for it."""
+        return depends_on_others(op) or (is_random(op) and not self._is_seeded(op))
+
+    def _is_seeded(self, op: Operator) -> bool:
+        if "seed" in op.device or "seed" in self.model.predict_net.device:
+            return True
+        drawing = [inner for inner in op.inner if is_random(inner)]
+        return bool(drawing) and all("seed" in inner.device for inner in drawing)
 
     def _stretch(self, first: int) -> int:
         """How far the steps from `first` on follow each other in the net without a feed between them."""
@@ -267,10 +283,29 @@ class Timeline:
 
     def _share_again(self, restored: Set[str]) -> None:
         """What was put back has storage of its own: let it be shared as it was."""
-        pairs = self.history.shared() if any(step.shares for step in self.steps) else []
-        torn = [pair for pair in pairs if restored & set(pair)]
+        torn = [pair for pair in self._shared() if restored & set(pair) and not self._is_part(pair)]
         if torn:
             self.workspace.share(torn)
+
+    def _shared(self) -> List[Tuple[str, str]]:
+        return self.history.shared() if any(step.shares for step in self.steps) else []
+
+    def _is_part(self, pair: Tuple[str, str]) -> bool:
+        """Whether one blob of a pair is a part of the other one's storage, which only its operator can make it."""
+        sizes = {self.history.summaries[v].nbytes for v in self._live_of(pair) if v in self.history.summaries}
+        return len(sizes) > 1
+
+    def _live_of(self, names: Iterable[str]) -> List[BlobVersion]:
+        return [BlobVersion(name, self.history.version(name)) for name in names]
+
+    def _tied(self) -> Set[str]:
+        """Blobs that are parts of each other's storage, with what the same operators wrote."""
+        names = {name for pair in self._shared() if self._is_part(pair) for name in pair}
+        live = set(self._live_of(names))
+        for step in self.steps if names else ():
+            if any((out.name, out.version) in live for out in step.written):
+                names.update(out.name for out in step.written)
+        return names
 
     def _restore(self, versions: Sequence[BlobVersion], remove: Sequence[str]) -> None:
         if versions or remove:
@@ -294,16 +329,18 @@ class Timeline:
         changed = self.history.undo(count)
         live = [BlobVersion(name, self.history.version(name)) for name in changed]
         lost = [v for v in live if v.version != before.get(v.name) and self.history.exists(v.name)]
-        if all(version in self.history.kept for version in lost) and not self._uses_objects(undone):
+        drawing = {step.operator for step in undone if _draws_inside(step.operator)}
+        again = drawing or self._uses_objects(undone) or changed & self._tied()
+        if not again and all(version in self.history.kept for version in lost):
             return self._rewind(undone, changed)
-        return self.revive()
+        return "; ".join(filter(None, [self.revive(), self._unseeded(drawing)]))
 
     def undo_attempt(self, op: Operator) -> str:
         """Let the blobs be as they were before an operator that was run and does not count."""
-        names = set(op.outputs)
+        names = set(op.writes)
         names |= {name for pair in self.history.shared() if names & set(pair) for name in pair}
         lost = [name for name in names if self.history.exists(name) and not self._is_kept(name)]
-        if lost or self._reads_objects([op]):
+        if lost or _draws_inside(op) or self._reads_objects([op]):
             return self.revive()
         detail = self._reseed({op} if is_random(op) else set())
         self.put_back(names)
@@ -315,7 +352,7 @@ class Timeline:
 
     def _reads_objects(self, operators: Sequence[Operator]) -> bool:
         objects = self.history.objects | {out.name for s in self.steps for out in s.outputs if out.kind == OTHER}
-        return bool(objects) and any(objects & set(op.inputs) for op in operators)
+        return bool(objects) and any(objects & _read_by(op) for op in operators)
 
     def _rewind(self, undone: Sequence[Step], changed: Set[str]) -> str:
         detail = self._reseed({step.operator for step in undone if is_random(step.operator)})
@@ -324,13 +361,16 @@ class Timeline:
 
     def _reseed(self, random: Set[Operator]) -> str:
         """Make random operators anew and draw as often as they had drawn, so that a seed gives the same again."""
-        seeded = {op for op in random if "seed" in op.device or "seed" in self.model.predict_net.device}
+        seeded = {op for op in random if self._is_seeded(op)}
         for op in sorted(seeded, key=lambda op: op.index):
             self.workspace.restore([], [], [op.index])
             for _ in range(sum(step.index == op.index for step in self.steps)):
                 self._run_unrecorded(op.index, op.index + 1)
             self.put_back(set(op.outputs))
-        unseeded = sorted(random - seeded, key=lambda op: op.index)
+        return self._unseeded(random)
+
+    def _unseeded(self, random: Set[Operator]) -> str:
+        unseeded = sorted([op for op in random if not self._is_seeded(op)], key=lambda op: op.index)
         return "%s has no seed: it draws other numbers when it runs again" % unseeded[0] if unseeded else ""
 
     def _run_unrecorded(self, first: int, last: int) -> None:
@@ -408,6 +448,19 @@ class Timeline:
 def _value(name: str, kept: Kept) -> Dict[str, Any]:
     scale, zero_point = kept.summary.scale, kept.summary.zero_point
     return {"name": name, "kind": kept.kind, "file": kept.file, "scale": scale, "zero_point": zero_point}
+
+
+def _draws_inside(op: Operator) -> bool:
+    """Whether an operator keeps the state of random ones inside it; it is not made anew by itself."""
+    return bool(op.inner) and is_random(op)
+
+
+def _read_by(op: Operator) -> Set[str]:
+    return set(op.inputs).union(*[inner.inputs for inner in op.inner])
+
+
+def _counted(count: int, word: str) -> str:
+    return "%d %s%s" % (count, word, "" if count == 1 else "s")
 
 
 def _drawn(init_net: Net) -> List[str]:

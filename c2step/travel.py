@@ -34,7 +34,7 @@ def past_of(name: str, history: History, model: Model, inputs: Sequence[str]) ->
     for step in history.steps:
         for out in step.written:
             if out.name == name:
-                how = "%s%s" % (step.operator, " (not named: it shares storage)" if out in step.touched else "")
+                how = "%s%s" % (step.operator, " (%s)" % step.how_touched(name) if out in step.touched else "")
                 found[out.version] = Past(out.version, how, step)
     return [found[version] for version in sorted(found)]
 

@@ -67,6 +67,8 @@ CAFFE2_SIDE = (
     "workspace/benching.py",
     "workspace/reader.py",
     "workspace/instrument.py",
+    "workspace/failing.py",
+    "workspace/unnamed.py",
     "workspace/saving.py",
     "workspace/unrolling.py",
     "workspace/nesting.py",

@@ -179,7 +179,7 @@ def test_a_change_without_a_name_is_said(tmp_path):
         said, _, _ = script(session, tmp_path, "step 2; step; history n")
     assert "v shares its storage with n: who changes one changes both" in said
     assert "~  2  Relu  n@2" in said and "(changed without being named)" in said
-    assert "(not named: it shares storage)" in said
+    assert "(not named: it shares storage with an output)" in said
 
 
 def test_random_operators_are_marked(tmp_path):

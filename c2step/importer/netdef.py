@@ -9,6 +9,7 @@ from google.protobuf.message import DecodeError
 from ..errors import ModelError
 from ..net import Argument, Net, OnnxNode, Operator
 from .files import ModelFiles, sniff
+from .inner import inner_nets, operators_inside, unnamed_writes
 
 __all__ = ["Pair", "load_pair", "map_to_cpu", "to_net"]
 
@@ -188,6 +189,7 @@ def _declarations(init: Any, predict: Any) -> List[str]:
 def to_net(net: Any, node_of: Sequence[int] = (), nodes: Sequence[OnnxNode] = ()) -> Net:
     """A NetDef as plain data; `node_of[i]` is the ONNX node of operator i."""
     operators = []
+    outer = {name for op in net.op for name in list(op.input) + list(op.output)}
     for index, op in enumerate(net.op):
         node = nodes[node_of[index]] if index < len(node_of) else None
         operators.append(
@@ -201,6 +203,8 @@ def to_net(net: Any, node_of: Sequence[int] = (), nodes: Sequence[OnnxNode] = ()
                 op.engine,
                 _device(op),
                 node,
+                unnamed_writes(op, outer),
+                tuple(_inner(inner, net) for inner, net in operators_inside(op)),
             )
         )
     return Net(
@@ -210,6 +214,13 @@ def to_net(net: Any, node_of: Sequence[int] = (), nodes: Sequence[OnnxNode] = ()
         tuple(dict.fromkeys(net.external_output)),
         _device(net),
     )
+
+
+def _inner(op: Any, net: Any) -> Operator:
+    """An operator of a net inside an operator, without those that are inside itself."""
+    arguments = tuple(_argument(arg) for arg in op.arg)
+    return Operator(0, op.type, op.name, tuple(op.input), tuple(op.output), arguments, op.engine,
+                    _device(op) or _device(net))  # fmt: skip
 
 
 def _device(owner: Any) -> str:
@@ -262,11 +273,10 @@ def read_inside(net: Any) -> Set[str]:
     """The blobs that nets inside operators read before they write them."""
     names: Set[str] = set()
     for op in net.op:
-        for arg in op.arg:
-            for inner in ([arg.n] if arg.HasField("n") else []) + list(arg.nets):
-                written = set(op.input)
-                for inner_op in inner.op:
-                    names |= set(inner_op.input) - written
-                    written |= set(inner_op.output)
-                names |= read_inside(inner)
+        for _, inner in inner_nets(op):
+            written = set(op.input)
+            for inner_op in inner.op:
+                names |= set(inner_op.input) - written
+                written |= set(inner_op.output)
+            names |= read_inside(inner)
     return names

@@ -9,11 +9,13 @@ predictor's or a step net's own.  Control inputs keep its place in nets that run
 import fnmatch
 import pickle
 from dataclasses import dataclass
-from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Tuple
 
 from caffe2.proto import caffe2_pb2
 
-__all__ = ["Site", "add_calls", "add_inside", "call_operator", "fits", "mentioned", "nested_nets", "parsed", "site_of"]
+from ..importer.inner import inner_nets
+
+__all__ = ["Site", "add_calls", "add_inside", "call_operator", "fits", "mentioned", "parsed", "site_of"]
 
 _BUILDER = "pickled_builder"  # the Python operator calls what this makes; it lives and dies with the operator
 _MARK = b"c2step.workspace"
@@ -69,7 +71,7 @@ def make_sequential(net: Any) -> None:
 
 def make_sequential_inside(op: Any) -> None:
     """The same for the nets inside an operator."""
-    for _, inner in nested_nets(op):
+    for _, inner in inner_nets(op):
         make_sequential(inner)
 
 
@@ -85,21 +87,12 @@ def site_of(op: Any, path: str, index: int) -> Site:
 
 def add_inside(op: Any, patterns: Sequence[str], builder: Builder, path: str) -> bool:
     """Change the nets inside an operator in place; whether they have any chosen operator."""
-    changed = [add_calls(net, patterns, builder, "%s:%s" % (path, name)) for name, net in nested_nets(op)]
+    changed = [add_calls(net, patterns, builder, "%s:%s" % (path, name)) for name, net in inner_nets(op)]
     if any(changed):
         for arg in op.arg:
             if arg.name == "enable_rnn_executor":
                 arg.i = 0  # it reorders the step net's operators by their blobs; one after the other gives the same
     return any(changed)
-
-
-def nested_nets(op: Any) -> Iterator[Tuple[str, Any]]:
-    """The nets among an operator's arguments, with the argument's name."""
-    for arg in op.arg:
-        if arg.HasField("n"):
-            yield arg.name, arg.n
-        for net in arg.nets:
-            yield arg.name, net
 
 
 def _surrounded(op: Any, site: Site, builder: Builder) -> List[Any]:
@@ -128,7 +121,7 @@ def mentioned(net: Any) -> Dict[str, bool]:
         for name in op.input:
             names.setdefault(name, False)
         names.update((name, True) for name in op.output)
-        for _, inner in nested_nets(op):
+        for _, inner in inner_nets(op):
             for name, written in mentioned(inner).items():
                 names[name] = written or names.get(name, False)
     return names

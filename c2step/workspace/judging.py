@@ -47,7 +47,8 @@ def _summary(name: str) -> BlobSummary:
 class _Facts(Facts):
     def __init__(self, op: Any, event: Dict[str, Any], inputs: Mapping[str, BlobSummary]) -> None:
         self.inputs: Tuple[str, ...] = tuple(op.input)
-        self.outputs: Tuple[str, ...] = tuple(op.output)
+        touched = [row for row in event.get("touched", ()) if not row["new"]]
+        self.outputs: Tuple[str, ...] = tuple(op.output) + tuple(row["name"] for row in touched)
         self._inputs = inputs
         self._rows = {row["name"]: row["summary"] for row in event["outputs"]}
 

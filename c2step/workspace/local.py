@@ -7,16 +7,15 @@ the net-level device option is given to it by CreateNet itself.
 
 import contextlib
 import os
-import re
 import sys
 import time
-from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 from caffe2.proto import caffe2_pb2
 from caffe2.python import core, workspace
 
-from ..blob import STRING, TENSOR, UNREADABLE, Blob, BlobSummary, summarize
+from ..blob import OTHER, STRING, TENSOR, UNREADABLE, Blob, BlobSummary, summarize
 from ..capture import read_blob
 from ..errors import CaptureError, InputError, OperatorError
 from ..importer import netdef
@@ -25,13 +24,15 @@ from ..importer.editing import Change, edited
 from ..importer.opening import Loaded, Opened, lint_model, load_model, open_model
 from ..importer.writing import write_net, write_nets
 from . import StepEvent, Workspace, reader
+from .failing import outspoken, reason_of, says_nothing
 from .judging import Judging
 from .nesting import describe_inside, write_inside
 from .recorder import Recorder
 from .status import CONVERT, FEED, FETCH, IDLE, INIT, RUN, Status
 from .storage import Sharing
+from .unnamed import changed, names_in, unnamed_in
 
-__all__ = ["LocalWorkspace", "quiet", "reason_of"]
+__all__ = ["LocalWorkspace", "quiet"]
 
 C: Any = workspace.C
 
@@ -43,9 +44,7 @@ class _Operator(NamedTuple):
     type: str
     input: Tuple[str, ...]
     output: Tuple[str, ...]
-
-
-_ENFORCE = re.compile(r"^\[enforce fail at ([^\]]+)\]\s*")
+    unnamed: Tuple[str, ...]  # what the nets inside it may write beside
 
 
 def quiet() -> None:
@@ -59,17 +58,6 @@ def quiet() -> None:
     threads = torch.get_num_threads()
     flags = ["--caffe2_log_level=3", "--caffe2_omp_num_threads=%d" % threads, "--caffe2_mkl_num_threads=%d" % threads]
     core.GlobalInit(["c2step"] + flags)
-
-
-def reason_of(error: BaseException) -> str:
-    """What an operator's error says, without the C++ stack and the operator's own text."""
-    text = str(error)
-    for mark in ("(Error from operator", "Error from operator", "\nframe #", "Exception raised from", "\n\tframe"):
-        text = text.split(mark)[0]
-    source = _ENFORCE.match(text)
-    words = " ".join(_ENFORCE.sub("", text).split())
-    words = words[2:] if words.startswith(". ") else words
-    return "%s [%s]" % (words, source.group(1)) if source else words
 
 
 class LocalWorkspace(Workspace):
@@ -117,6 +105,7 @@ class LocalWorkspace(Workspace):
         loaded, self._loaded = self._loaded, None
         assert loaded
         with self._current():
+            self._forget(list(self._created))
             self._opened = open_model(loaded, spec, lambda index, label: self._status.enter(CONVERT, index, label))
         self._created, self._original, self._operators = {}, {}, {}
         for index, changes in spec.get("edits") or ():
@@ -145,8 +134,8 @@ class LocalWorkspace(Workspace):
         """Empty the workspace, feed the initializers, run init_net one operator at a time."""
         opened = self._model()
         with self._current():
+            self._forget(list(self._created))
             workspace.ResetWorkspace()
-            self._created = {}
             self._sharing = Sharing(_view)
             self._status.enter(FEED, -1, "initializers")
             for name, array in opened.initializers():
@@ -184,7 +173,8 @@ class LocalWorkspace(Workspace):
         with self._current():
             self._status.enter(FEED, -1, name)
             kind = STRING if array.dtype.kind in "OSU" else TENSOR
-            self._sharing.forget(name)
+            self._part([name])
+            self._let_go(name)
             try:
                 reader.feed(name, array, kind)
             except RuntimeError as error:
@@ -223,8 +213,10 @@ class LocalWorkspace(Workspace):
     def _operator(self, index: int) -> _Operator:
         found = self._operators.get(index)
         if found is None:
-            op = self._model().predict_net.op[index]
-            found = self._operators[index] = _Operator(op, op.type, tuple(op.input), tuple(op.output))
+            net = self._model().predict_net
+            op = net.op[index]
+            words = (op.type, tuple(op.input), tuple(op.output), unnamed_in(net, op))
+            found = self._operators[index] = _Operator(op, *words)
         return found
 
     def _step(self, index: int, tick: int, recorder: Recorder, judging: Judging) -> StepEvent:
@@ -237,20 +229,21 @@ class LocalWorkspace(Workspace):
         before = recorder.before(op)
         if before:
             event["before"] = recorder.save_all([recorder.directory], tick, "before", before)
-        self._sharing.see_inputs(op.input)
+        self._sharing.see_inputs(op.input + op.unnamed)
         judging.see_inputs(index, op)
+        held = [reader.read(name) for name in op.unnamed]
         self._status.enter(RUN, index)
         start = time.perf_counter()
         try:
             C.run_net(self._net_of(index, op), 1, False)
         except RuntimeError as error:
-            event.update(status="failed", error=reason_of(error), full_error=str(error)[:20000])
+            event.update(status="failed", error=self._reason(op, error), full_error=str(error)[:20000])
         event["seconds"] = time.perf_counter() - start
         if event["status"] == "ok":
-            light = None if wrapped or judging.looks_at(index) else self._light(op, recorder)
+            light = None if wrapped or op.unnamed or judging.looks_at(index) else self._light(op, recorder)
             if light is None:
                 self._status.enter(FETCH, index)
-                self._outputs(op, tick, recorder, event)
+                self._outputs(op, tick, recorder, event, held)
             else:
                 event["outputs"] = [light]
         self._status.finished()
@@ -265,24 +258,45 @@ class LocalWorkspace(Workspace):
             return None
         return recorder.record_small(op, small)
 
-    def _outputs(self, op: _Operator, tick: int, recorder: Recorder, event: StepEvent) -> None:
+    def _outputs(
+        self, op: _Operator, tick: int, recorder: Recorder, event: StepEvent, held: Sequence[Blob] = ()
+    ) -> None:
         blobs = [reader.read(name, view=True) for name in op.output]
+        blobs += changed(op.unnamed, held)
         unreadable = [b for b in blobs if b.kind == UNREADABLE]
         if unreadable:
             event.update(status="failed", error="%s has %s" % (unreadable[0].name, unreadable[0].text))
             return
         pairs, others = self._sharing.see_outputs(blobs, op.input[0] if op.type == "Alias" else "")
         try:
-            event["outputs"] = recorder.record(op, tick, blobs)
+            rows = recorder.record(op, tick, blobs)
         except CaptureError as error:
-            event.update(disk={"message": error.message, "hint": error.hint}, outputs=recorder.describe(blobs))
+            event.update(disk={"message": error.message, "hint": error.hint})
+            rows = recorder.describe(blobs)
+        event["outputs"] = rows and rows[: len(op.output)]
+        touched = [dict(row, new=False, inside=True) for row in (rows or [])[len(op.output) :]]
         if pairs:
-            rows = recorder.shared(tick, list(others))
-            event.update(shares=pairs, touched=[dict(row, new=others[row["name"]]) for row in rows])
-        if event["outputs"] is None:
+            event["shares"] = pairs
+            touched += [dict(row, new=others[row["name"]]) for row in recorder.shared(tick, list(others))]
+        if touched:
+            event["touched"] = touched
+        if rows is None:
             event["status"] = "full"
         elif "wrapped" in event:
             event["wrapped"]["outputs"] = recorder.save_all(event["wrapped"]["directories"], tick, "out", op.output)
+
+    def _reason(self, op: _Operator, error: RuntimeError) -> str:
+        """What an operator's error says; where that is nothing, it runs apart once more, so that it speaks."""
+        if not says_nothing(error):
+            return reason_of(error)
+        blobs = [reader.read(name) for name in names_in(op.proto)]
+        net = self._alone(outspoken(op.proto), self._model().predict_net, "c2step/trial")
+        with self._apart(blobs):
+            try:
+                C.run_net_once(net.SerializeToString())
+            except RuntimeError as again:
+                return reason_of(again)
+        return "it failed and gave no reason"
 
     def _net_of(self, index: int, op: _Operator) -> str:
         name = self._created.get(index)
@@ -339,6 +353,7 @@ class LocalWorkspace(Workspace):
     def restore(self, values: Sequence[Dict[str, Any]], remove: Sequence[str], reset: Sequence[int]) -> None:
         """Put blobs back from a capture's files, take others away, make some operators anew."""
         with self._current():
+            self._part(list(remove) + [value["name"] for value in values])
             for name in remove:
                 self._remove(name)
             self._forget(reset)
@@ -346,7 +361,7 @@ class LocalWorkspace(Workspace):
                 self._status.enter(FEED, -1, value["name"])
                 blob = stored_blob(value)
                 assert blob.array is not None
-                self._sharing.forget(blob.name)
+                self._let_go(blob.name)
                 reader.feed(blob.name, np.asarray(blob.array), blob.kind, blob.scale, blob.zero_point)
             self._status.enter(IDLE)
 
@@ -355,7 +370,7 @@ class LocalWorkspace(Workspace):
         with self._current():
             for name, other in pairs:
                 shape = reader.peek(name)["shape"]
-                self._sharing.forget(name)
+                self._let_go(name)
                 C.run_operator_once(core.CreateOperator("Alias", [other], [name]).SerializeToString())
                 if shape != reader.peek(other)["shape"]:
                     reshape = core.CreateOperator("Reshape", [name], [name, "c2step/old_shape"], shape=shape)
@@ -365,19 +380,42 @@ class LocalWorkspace(Workspace):
                 self._sharing.see_outputs([_view(name)], other)
 
     def _remove(self, name: str) -> None:
-        self._sharing.forget(name)
+        self._let_go(name)
         if not C.has_blob(name):
             return
         if hasattr(C, "reset_blob"):
             C.reset_blob(name)
             return
-        users = [
-            i
-            for i in self._created
-            if name in self._model().predict_net.op[i].input or name in self._model().predict_net.op[i].output
-        ]
-        self._forget(users)  # they hold a pointer to the blob that goes away
+        self._forget(self._users(name))  # they hold a pointer to the blob that goes away
         C.Workspace.current.remove_blob(name)
+
+    def _part(self, names: Sequence[str]) -> None:
+        """Give storage of their own to blobs that lie in the storage of blobs which are about to lose theirs.
+
+        The outputs of RecurrentNetwork are parts of the states of all time steps, without a hold on them.
+        """
+        lost, found = set(names), set(names)
+        for op in self._operators.values():
+            if op.type == "RecurrentNetwork" and not lost.isdisjoint(op.output + op.unnamed):
+                found.update(op.output + op.unnamed)  # where Caffe2 does not tell where its tensors are
+        for blob in [reader.read(name) for name in self._sharing.storage.reached(found) - lost]:
+            if blob.array is not None:
+                self._remove(blob.name)
+                reader.feed(blob.name, np.asarray(blob.array), blob.kind, blob.scale, blob.zero_point)
+
+    def _let_go(self, name: str) -> None:
+        """A blob gets another value from outside: whoever keeps pointers into an object that it holds is made anew.
+
+        RecurrentNetwork keeps operators of its own for every time step, in workspaces that one of its outputs holds.
+        """
+        self._sharing.forget(name)
+        if C.has_blob(name) and reader.peek(name)["kind"] == OTHER:
+            self._forget(self._users(name))
+
+    def _users(self, name: str) -> List[int]:
+        """The operators that were made and have a blob, at whatever depth."""
+        net = self._model().predict_net
+        return [index for index in self._created if name in names_in(net.op[index])]
 
     def _forget(self, indices: Iterable[int]) -> None:
         for index in indices:
@@ -405,17 +443,25 @@ class LocalWorkspace(Workspace):
         with self._current():
             blobs = [reader.read(name) for name in dict.fromkeys(op.input) if name not in given]
         blobs += [stored_blob(given[name]) for name in dict.fromkeys(op.input) if name in given]
-        with _Switched(self._name + "-trial"):
-            workspace.ResetWorkspace()
-            found = self._try(index, op, blobs, directory)
-            workspace.ResetWorkspace()
+        with self._apart(blobs):
+            found = self._try(index, op, directory)
         self._status.enter(IDLE)
         return found
 
-    def _try(self, index: int, op: Any, blobs: Sequence[Blob], directory: str) -> Dict[str, Any]:
-        for blob in blobs:
-            if blob.array is not None:
-                reader.feed(blob.name, np.asarray(blob.array), blob.kind, blob.scale, blob.zero_point)
+    @contextlib.contextmanager
+    def _apart(self, blobs: Sequence[Blob]) -> Iterator[None]:
+        """Inside, the current workspace is one with copies of these blobs; afterwards it is empty."""
+        with _Switched(self._name + "-trial"):
+            workspace.ResetWorkspace()
+            for blob in blobs:
+                if blob.array is not None:
+                    reader.feed(blob.name, np.asarray(blob.array), blob.kind, blob.scale, blob.zero_point)
+            try:
+                yield
+            finally:
+                workspace.ResetWorkspace()
+
+    def _try(self, index: int, op: Any, directory: str) -> Dict[str, Any]:
         self._status.enter(RUN, index)
         try:
             C.run_net_once(self._alone(op, self._model().predict_net, "c2step/trial").SerializeToString())

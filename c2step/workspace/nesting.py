@@ -11,8 +11,8 @@ from ..blob import STRING, TENSOR, Blob
 from ..capture import file_name, write_blob
 from ..errors import UsageError
 from ..importer import netdef
+from ..importer.inner import inner_nets
 from . import reader
-from .instrument import nested_nets
 from .unrolling import Runner, unroll
 
 __all__ = ["describe_inside", "write_inside"]
@@ -22,7 +22,7 @@ C: Any = workspace.C
 
 def describe_inside(op: Any) -> List[Dict[str, Any]]:
     """The nets inside an operator, as JSON."""
-    return [{"argument": name, "net": netdef.to_net(net).to_json()} for name, net in nested_nets(op)]
+    return [{"argument": name, "net": netdef.to_net(net).to_json()} for name, net in inner_nets(op)]
 
 
 def write_inside(op: Any, directory: str, switched: Callable[[str], Any]) -> Dict[str, Any]:

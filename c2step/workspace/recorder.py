@@ -29,7 +29,7 @@ class Recorder:
         """The blobs whose initial value this operator is about to overwrite, each once."""
         if not self._before:
             return []
-        names = [name for name in dict.fromkeys(op.output) if name in self._before]
+        names = [name for name in dict.fromkeys(op.output + op.unnamed) if name in self._before]
         self._before.difference_update(names)
         return names
 

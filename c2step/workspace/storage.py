@@ -5,7 +5,7 @@ otherwise, so two ranges that overlap are one storage, seen without reading a va
 """
 
 import bisect
-from typing import Callable, Dict, List, Optional, Sequence, Set, Tuple
+from typing import Callable, Dict, Iterable, List, Optional, Sequence, Set, Tuple
 
 import numpy as np
 
@@ -84,6 +84,15 @@ class Storage:
         last = bisect.bisect_left(self._sorted, (end, ""))
         near = self._sorted[max(0, first - _NEAREST) : last]
         return {other for _, other in near if other != name and self._ranges[other][1] > start}
+
+    def reached(self, names: Iterable[str]) -> Set[str]:
+        """Some blobs, those whose memory overlaps theirs, and so on."""
+        found, ahead = set(names), list(names)
+        while ahead:
+            new = self.sharers(ahead.pop()) - found
+            found |= new
+            ahead += new
+        return found
 
 
 class Sharing:

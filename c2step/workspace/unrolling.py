@@ -13,7 +13,8 @@ from caffe2.proto import caffe2_pb2
 
 from ..blob import INT8, OTHER, STRING, TENSOR, Blob
 from ..errors import UsageError
-from .instrument import mentioned, nested_nets
+from ..importer.inner import inner_nets
+from .instrument import mentioned
 
 __all__ = ["Runner", "Unrolled", "unroll"]
 
@@ -66,7 +67,7 @@ class Unrolled:
 
 def unroll(op: Any, read: Read, runner: Runner) -> Unrolled:
     """What an operator does with the nets inside it; UsageError where it cannot be entered, with the reason."""
-    nets = dict(nested_nets(op))
+    nets = dict(inner_nets(op))
     make = _KINDS.get(op.type)
     if not nets:
         raise UsageError("%s has no net inside" % op.type)
