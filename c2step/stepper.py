@@ -257,6 +257,14 @@ class Session(Runner):
         """
         return self.changes.edit(self.operator(where).index, changes)
 
+    def arguments(self, op_type: str) -> List[str]:
+        """The arguments that operators of a type are known to read: by Caffe2's schemas, and what the nets set."""
+        known = list(self._timeline.protected(lambda: self.workspace.arguments(op_type)))
+        originals = self.changes.originals
+        operators = [originals.get(op.index, op) for op in self.model.predict_net.operators]
+        operators += self.model.init_net.operators
+        return list(dict.fromkeys(known + [arg.name for op in operators if op.type == op_type for arg in op.arguments]))
+
     def unedit(self, where: str) -> Operator:
         """Give an operator back what it was when the model was opened."""
         return self.changes.unedit(self.operator(where).index)

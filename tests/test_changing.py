@@ -203,7 +203,7 @@ def test_the_right_value_is_found(opened, wrong, index, name, candidates, right,
     session = opened(changed(index, **wrong))
     session.goto(str(position)) if position < session.net_size else session.cont()
     before = tensors(session)
-    trials, notes = try_values(session, Against(session, reference()), index, values(name, candidates))
+    trials, notes, _ = try_values(session, Against(session, reference()), index, values(name, candidates))
     assert trials[0].label == right and trials[0].worst.passed and trials[0].error == ""
     assert not any(trial.worst.passed for trial in trials[1:]) and len(trials) == len(candidates)
     assert notes == []
@@ -219,15 +219,16 @@ def test_the_right_order_is_found_among_what_fails(opened):
     right = run_prefix([("MaxPool", ["x"], ["pool"], dict(pool, order="NHWC"))], feeds, 1)["pool"]
     made = Reference("golden")
     made.add("pool", 1, lambda: Blob("pool", TENSOR, right))
-    trials, _ = try_values(session, Against(session, made), 0, values("order", ["NCHW", "NHWC", "NOPE"]))
+    trials, _, _ = try_values(session, Against(session, made), 0, values("order", ["NCHW", "NHWC", "NOPE"]))
     assert [trial.label for trial in trials] == ["order=NHWC", "order=NCHW", "order=NOPE"]
     assert trials[0].worst.passed and trials[2].error
 
 
 def test_what_cannot_be_tried(opened):
     session = opened()
-    trials, notes = try_values(session, Against(session, reference()), 0, values("kernell", [2, 3]))
-    assert notes == ["it makes no difference: is that an argument of Conv?"]
+    _, notes, idle = try_values(session, Against(session, reference()), 0, values("kernell", [2, 3]))
+    assert notes[0].startswith("nothing says that Conv has an argument kernell; did you mean kernel")
+    assert notes[1:] == ["kernell makes no difference"] and idle == [("arg", "kernell")]
     empty = Against(session, Reference("nothing"))
     with pytest.raises(UsageError, match="the reference has no value for an output of operator 0"):
         try_values(session, empty, 0, values("pads", [0, 1]))
@@ -236,7 +237,7 @@ def test_what_cannot_be_tried(opened):
 def test_a_value_that_ends_the_process_is_one_of_the_results(opened):
     session = opened(in_process=False)
     session.step(2)
-    trials, _ = try_values(session, Against(session, reference()), 0, values("strides", [1, 0]))
+    trials, _, _ = try_values(session, Against(session, reference()), 0, values("strides", [1, 0]))
     assert [trial.label for trial in trials] == ["strides=1", "strides=0"]
     assert trials[0].worst.passed and trials[1].error
     assert as_in(session, NET)

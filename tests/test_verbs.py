@@ -229,7 +229,12 @@ def test_what_a_patch_may_be(say, session, assignment, value):
         ("s =", "has no value"),
         ("s@1 = 0", "takes no version"),
         ("s = nosuch + 1", "NameError"),
-        ("s = 1j", "gives complex128, and the blob is float32"),
+        ("s = 1j", "gives complex128 that float32 does not hold"),
+        ("s = 1e300", "gives float64 that float32 does not hold"),
+        ("s = nosuch.npy", "there is no file nosuch.npy"),
+        ("s = 'sub/nosuch.npz'", "there is no file sub/nosuch.npz"),
+        ("s = 'a'", "gives text, and the blob is float32"),
+        ("s[0, 0] = 'a'", "gives text, and the blob is float32"),
         ("s[9] = 1", "index 9 is out of bounds"),
         ("s = reference", "no reference is loaded"),
     ],
@@ -280,7 +285,7 @@ def test_try_ranks_values_by_error(say):
     assert lines[-1] == "right: axis=0" and any("axis=1" in line and "FAIL" in line for line in lines[2:4])
     say("reference " + golden(n=truth()["n"] + 1))
     lines = say("try n type=Negative,Relu engine=NONE").splitlines()
-    assert len(lines) == 4 and lines[-1] == "no value is right"
+    assert len(lines) == 5 and lines[3:] == ["note: engine makes no difference", "no value is right"]
     assert lines[1].split()[:3] == ["type=Negative", "engine=NONE", "FAIL"]
 
 

@@ -46,10 +46,12 @@ def test_a_name_is_an_operator_after_blobs_and_types(session, where, index):
 
 
 def test_every_name_that_is_listed_is_taken_by_every_verb(say, session):
+    tried = []
     for line in say("list all").splitlines():
-        match = re.match(r"(?:-->)? *\S +(\d+) \S+ +(\"[^\"]*\"|\S+) +\(", line)
+        match = re.match(r"(?:-->)? *\S +(\d+) +\S+ +(\"[^\"]*\"|\S+) +\(", line)
         if match and match.group(2) not in ("Relu", "relu2"):
             index, name = match.groups()
+            tried.append(name)
             for verb in ("until", "goto", "op", "list", "rerun"):
                 session.restart()
                 if verb == "rerun":
@@ -58,6 +60,7 @@ def test_every_name_that_is_listed_is_taken_by_every_verb(say, session):
                 assert session.position == {"until": int(index), "goto": int(index), "rerun": int(index) + 1}.get(
                     verb, 0
                 )
+    assert tried == ["conv1", "relu1", '"scale 2"']
 
 
 def test_a_breakpoint_at_a_name_and_at_a_pattern_of_names(say, session):

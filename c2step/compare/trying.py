@@ -8,14 +8,14 @@ import os
 import shutil
 import tempfile
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
+from dataclasses import dataclass, field, replace
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
 from ..blob import INT8, TENSOR, Blob, BlobSummary
 from ..capture import read_blob, write_blob
-from ..errors import UsageError, WorkerDied
+from ..errors import UsageError, WorkerDied, near
 from ..net import BlobVersion, Operator
 from ..stepper import Session
 from ..workspace import Change
@@ -25,7 +25,7 @@ from .metrics import compare_blobs
 from .tolerance import Tolerances
 from .verdict import Verdict
 
-__all__ = ["Trial", "before_and_after", "try_values"]
+__all__ = ["Trial", "Tried", "before_and_after", "try_values", "unknown_arguments"]
 
 
 @dataclass
@@ -34,6 +34,7 @@ class Trial:
 
     label: str
     error: str = ""
+    changes: Tuple[Change, ...] = ()
     outputs: Dict[str, Blob] = field(default_factory=dict)
     comparisons: Dict[str, Comparison] = field(default_factory=dict)
 
@@ -60,10 +61,18 @@ def _error(found: Comparison) -> float:
     return known if not found.disagree else float("inf")
 
 
+class Tried(NamedTuple):
+    """Trials, the best first, what must be said of them, and the changes (kind and name) that make no difference."""
+
+    trials: List[Trial]
+    notes: List[str]
+    idle: List[Tuple[str, str]]
+
+
 def try_values(
     session: Session, against: Against, index: int, candidates: Sequence[Tuple[str, Sequence[Change]]]
-) -> Tuple[List[Trial], List[str]]:
-    """Run operator `index` on golden inputs with each of the changes, the best first; also what must be said of it.
+) -> Tried:
+    """Run operator `index` on golden inputs with each of the changes.
 
     The session stays as it is.  UsageError where the reference has nothing to compare its outputs with.
     """
@@ -74,19 +83,57 @@ def try_values(
         reason = against.golden.missing((index, 0)) or "it has no value of that name"
         raise UsageError("the reference has no value for an output of %s: %s" % (op, reason))
     notes: List[str] = []
+    inputs = _Inputs(session, against, notes)
     trials = []
     for label, changes in candidates:
-        trial = _trial(session, index, label, changes, _Inputs(session, against, notes))
+        trial = _trial(session, index, label, changes, inputs)
         trial.comparisons = {
             n: against.compare(made, held[n], op.type) for n, made in trial.outputs.items() if n in held
         }
         trials.append(trial)
-    if len(trials) > 1 and not any(trial.error for trial in trials) and all(_same(trials[0], t) for t in trials[1:]):
-        notes.append("it makes no difference: is that an argument of %s?" % op.type)
-    return sorted(trials, key=lambda trial: trial.rank), list(dict.fromkeys(notes))
+    idle = _idle(trials, lambda changes: _trial(session, index, "", changes, inputs))
+    names = [name for kind, name in idle if kind == "arg"]
+    notes += unknown_arguments(session, op, names)
+    notes += ["%s makes no difference" % (name or kind) for kind, name in idle]
+    return Tried(sorted(trials, key=lambda trial: trial.rank), list(dict.fromkeys(notes)), idle)
+
+
+def unknown_arguments(session: Session, op: Operator, names: Sequence[str]) -> List[str]:
+    """A line for each name that is no argument which operators of this type are known to read."""
+    known = session.arguments(op.type) if names else []
+    rest = [name for name in names if name not in known]
+    return ["nothing says that %s has an argument %s%s" % (op.type, name, _known(name, known)) for name in rest]
+
+
+def _known(name: str, known: Sequence[str]) -> str:
+    hint = near(name, known) or (
+        "it has " + ", ".join(known[:8]) + (", ..." if len(known) > 8 else "") if known else ""
+    )
+    return "; " + hint if hint else ""
+
+
+def _idle(trials: Sequence[Trial], run: Callable[[Sequence[Change]], Trial]) -> List[Tuple[str, str]]:
+    """The changes that make no difference, whatever the others are; one with a single value is tried without it."""
+    found = []
+    for key in dict.fromkeys(change[:2] for trial in trials for change in trial.changes):
+        groups: Dict[str, List[Trial]] = {}
+        for trial in trials:
+            groups.setdefault(repr(_without(trial, key)), []).append(trial)
+        for group in groups.values():
+            if len(group) == 1:
+                group.append(run(_without(group[0], key)))
+        if all(_same(group[0], other) for group in groups.values() for other in group[1:]):
+            found.append(key)
+    return found
+
+
+def _without(trial: Trial, key: Tuple[str, str]) -> List[Change]:
+    return [change for change in trial.changes if change[:2] != key]
 
 
 def _same(one: Trial, other: Trial) -> bool:
+    if one.error or other.error:
+        return False
     pairs = [(one.outputs[name].array, other.outputs[name].array) for name in one.outputs if name in other.outputs]
     return all(a is not None and b is not None and a.shape == b.shape and a.tobytes() == b.tobytes() for a, b in pairs)
 
@@ -119,15 +166,16 @@ def _trial(session: Session, index: int, label: str, changes: Optional[Sequence[
     op = session.changes.originals.get(index) or session.model.predict_net.operators[index]
     with _folder() as folder:
         values = inputs.values(op, edits, folder)
+        made = Trial(label, changes=tuple(changes or ()))
         try:
             found = session.protected(lambda: session.workspace.trial(index, edits, values, folder))
         except UsageError as error:
-            return Trial(label, error.message)
+            return replace(made, error=error.message)
         except WorkerDied as death:
-            return Trial(label, "%s: %s" % (death.signal, death.message))
+            return replace(made, error="%s: %s" % (death.signal, death.message))
         if found["status"] != "ok":
-            return Trial(label, found["error"])
-        return Trial(label, outputs={row["name"]: _made(row, folder) for row in found["outputs"]})
+            return replace(made, error=found["error"])
+        return replace(made, outputs={row["name"]: _made(row, folder) for row in found["outputs"]})
 
 
 def _made(row: Dict[str, Any], folder: str) -> Blob:

@@ -4,7 +4,19 @@ from typing import Any, Dict, Iterable, List, Optional, Set
 
 from ..net import Net
 
-__all__ = ["lint_nets", "missing"]
+__all__ = ["known_arguments", "lint_nets", "missing"]
+
+
+# What Caffe2's base class of convolutions and poolings reads; their schemas list little of it, or nothing.
+_WINDOWED = ("Conv", "Pool", "PadImage", "Im2Col", "Col2Im")
+_WINDOWS = tuple(
+    name + ending for name in ("kernel", "stride", "dilation", "adj") for ending in ("", "s", "_h", "_w")
+) + (
+    *("pad", "pads", "pad_t", "pad_l", "pad_b", "pad_r", "legacy_pad", "global_pooling", "group", "order", "no_bias"),
+    *("shared_buffer", "float16_compute", "exhaustive_search", "deterministic", "ws_nbytes_limit"),
+    *("count_include_pad", "deformable_group"),
+)
+_FILLING = ("mode", "value")
 
 
 def missing(net: Any, role: str, plain: Optional[Net] = None) -> List[Dict[str, Any]]:
@@ -49,6 +61,12 @@ def _words(op_type: str, names: Iterable[str]) -> str:
         op_type,
         ", ".join(names),
     )
+
+
+def known_arguments(op_type: str) -> List[str]:
+    """The arguments that are known of an operator type: those of its schema, and those that its family reads."""
+    family = set(_WINDOWS) if any(word in op_type for word in _WINDOWED) else set()
+    return sorted(_arguments(op_type) | family | set(_FILLING if "PadImage" in op_type else ()))
 
 
 def _arguments(op_type: str) -> Set[str]:

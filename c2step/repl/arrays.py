@@ -2,7 +2,7 @@
 
 import os
 import zipfile
-from typing import Any, Optional
+from typing import Any, List, Optional, Tuple
 
 import numpy as np
 
@@ -12,18 +12,18 @@ from ..errors import InputError, near
 from ..render import quote
 from .context import Context
 
-__all__ = ["read_value"]
+__all__ = ["read_value", "taken"]
 
 
 def read_value(context: Context, path: str, name: str, version: Optional[int] = None) -> Blob:
-    """The value that a file holds; in an .npz or a capture the one called `name` (or the only one)."""
+    """The value that a file holds; in an .npz or a capture the one called `name`, or the only one: its name tells."""
     if os.path.isdir(path):
         capture = Capture(path)
         return capture.load(name if name in capture.names() else _only(capture.names(), path, name), version)
     if path.endswith(".pb"):
         return _read_proto(context, path)
-    array = _read_numpy(path, name)
-    return Blob(name, STRING if array.dtype.kind in "OSU" else TENSOR, array)
+    member, array = _read_numpy(path, name)
+    return Blob(member, STRING if array.dtype.kind in "OSU" else TENSOR, array)
 
 
 def _read_proto(context: Context, path: str) -> Blob:
@@ -41,13 +41,22 @@ def _only(names: Any, path: str, name: str) -> str:
     raise InputError("%s holds no array %s" % (quote(path), quote(name)), hint)
 
 
-def _read_numpy(path: str, name: str) -> np.ndarray:
+def taken(path: str, name: str, value: Blob) -> List[str]:
+    """A line that says so where a file's only value, of another name, was taken."""
+    several = os.path.isdir(path) or path.endswith(".npz")
+    if not several or value.name == name:
+        return []
+    return ["note: %s holds no %s; its only array, %s, is taken" % (quote(path), quote(name), quote(value.name))]
+
+
+def _read_numpy(path: str, name: str) -> Tuple[str, np.ndarray]:
     try:
         found = np.load(path, allow_pickle=False)
         if isinstance(found, np.ndarray):
-            return found
+            return name, found
         with found:
-            return np.asarray(found[name if name in found.files else _only(found.files, path, name)])
+            member = name if name in found.files else _only(found.files, path, name)
+            return member, np.asarray(found[member])
     except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
         reason = getattr(error, "strerror", None) or "it holds no numpy array (%s)" % str(error).split("\n")[0]
         raise InputError("cannot read %s: %s" % (quote(path), reason)) from None

@@ -116,7 +116,24 @@ def _name_and_text(text: str) -> Tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals or not name:
         raise UsageError("%s is no NAME=VALUE" % quote(text), "such as pads=1,1,1,1, input:0=x or type=Relu")
+    _check_brackets(value.strip())
     return name.strip(), value.strip()
+
+
+def _check_brackets(text: str) -> None:
+    """UsageError where a list is not closed, closed twice, or holds a list: no argument of Caffe2 does."""
+    opened = ""
+    for char in text:
+        if char in "[(":
+            if opened:
+                raise UsageError("%s: a list holds no other list" % quote(text), "such as pads=[0,0,1,1]")
+            opened = char
+        elif char in "])":
+            if opened + char not in ("[]", "()"):
+                raise UsageError("%s: nothing is open where %s stands" % (quote(text), char), "such as pads=[0,0,1,1]")
+            opened = ""
+    if opened:
+        raise UsageError("%s: the bracket %s is not closed" % (quote(text), opened), "such as pads=[0,0,1,1]")
 
 
 def _change(name: str, value: Any, context: Context) -> Change:
@@ -125,6 +142,8 @@ def _change(name: str, value: Any, context: Context) -> Change:
         if not position.isdigit():
             raise UsageError("input:%s is no position" % position, "input:0=BLOB is the first input")
         return ("input", position, BlobRef.parse(Token(str(value), 0, 0), context).name)
+    if colon:
+        raise UsageError("%s cannot be changed" % name, "arguments, input:0=BLOB, type and engine can be")
     if name == "type":
         if not value:
             raise UsageError("type= names no operator type")
@@ -136,8 +155,9 @@ def _literal(text: str) -> Any:
     """A number, a list of numbers or words, or the word itself."""
     if text.lower() in _WORDS:
         return _WORDS[text.lower()]
-    parts = _separated(text[1:-1] if text[:1] in "[(" and text[-1:] in "])" else text)
-    if text[:1] in "[(" or len(parts) > 1:
+    listed = text[:1] in ("[", "(") and text[-1:] in ("]", ")")
+    parts = _separated(text[1:-1] if listed else text)
+    if listed or len(parts) > 1:
         return [_literal(part) for part in parts]
     try:
         value = ast.literal_eval(text)

@@ -100,6 +100,10 @@ class Workspace:
         """
         raise NotImplementedError
 
+    def arguments(self, op_type: str) -> List[str]:
+        """The arguments that this Caffe2 is known to read in operators of a type; none where nothing says."""
+        raise NotImplementedError
+
     def write_net(self, path: str) -> None:
         """Write predict_net as it is now, as text where the name ends in .pbtxt."""
         raise NotImplementedError

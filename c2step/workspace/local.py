@@ -22,6 +22,7 @@ from ..importer import netdef
 from ..importer.cutting import onnx_values, write_cut, write_onnx_test
 from ..importer.editing import Change, edited
 from ..importer.opening import Loaded, Opened, lint_model, load_model, open_model
+from ..importer.operators import known_arguments
 from ..importer.writing import write_net, write_nets
 from . import StepEvent, Workspace, reader
 from .failing import outspoken, reason_of, says_nothing
@@ -469,6 +470,10 @@ class LocalWorkspace(Workspace):
             return {"status": "failed", "error": reason_of(error), "outputs": []}
         self._status.enter(FETCH, index)
         return {"status": "ok", "error": None, "outputs": Recorder(None, ()).save_all([directory], 0, "try", op.output)}
+
+    def arguments(self, op_type: str) -> List[str]:
+        """The arguments that operators of a type are known to read."""
+        return known_arguments(op_type)
 
     def write_net(self, path: str) -> None:
         """Write predict_net as it is now, as text where the name ends in .pbtxt."""

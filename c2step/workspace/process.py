@@ -375,6 +375,10 @@ class ProcessWorkspace(Workspace):
             "trial", index=index, changes=list(changes), values=list(values), directory=directory
         )
 
+    def arguments(self, op_type: str) -> List[str]:
+        """The arguments that operators of a type are known to read."""
+        return self.request("arguments", op_type=op_type)  # type: ignore[no-any-return]
+
     def write_net(self, path: str) -> None:
         """Write predict_net as it is now."""
         self.request("write_net", path=os.path.abspath(path))

@@ -165,6 +165,9 @@ class _Server:
     def do_trial(self, index: int, changes: Any, values: Any, directory: str) -> Any:
         return self._caffe2().trial(index, changes, values, directory)
 
+    def do_arguments(self, op_type: str) -> Any:
+        return self._caffe2().arguments(op_type)
+
     def do_write_net(self, path: str) -> None:
         self._caffe2().write_net(path)
 

@@ -1,23 +1,28 @@
 """Commands that change values and operators for this session."""
 
 import os
-from typing import Any, List, Optional
+import re
+from typing import Any, List, Optional, Tuple
 
 import numpy as np
 
 from ...blob import Blob
 from ...compare.comparison import Comparison
-from ...compare.trying import Trial, before_and_after, try_values
-from ...errors import InputError, UsageError
+from ...compare.trying import Trial, Tried, before_and_after, try_values, unknown_arguments
+from ...errors import InputError, UsageError, near
 from ...net import Operator
 from ...render import blob_label, operator_line, quote, summary_line, table
-from ..arrays import read_value
+from ...workspace import Change
+from ..arrays import read_value, taken
 from ..assignments import ArgumentChange, ArgumentValues, BlobValue, OptionalWhere
 from ..context import Context
 from ..expressions import evaluate
 from ..registry import Result, command
 from ..telling import stopped
 from ..types import BlobName, FilePath
+
+Candidate = Tuple[List[str], List[Change]]
+_FILE = re.compile(r"[\w./~+-]+\.(?:npy|npz|pb)$")
 
 
 @command()
@@ -27,59 +32,62 @@ def patch(context: Context, assignment: BlobValue) -> str:
     It stays when that operator runs again, until `unpatch`.  Operators that ran on the old value are marked
     dirty (*) until they have run again; `goto` the first of them and `continue`.
 
-    patch conv1 = golden.npy            a file; of an .npz the array of that name
+    patch conv1 = golden.npy            a file; of an .npz the array of that name, or its only one
     patch conv1 = reference             its golden value: does the end get well?
     patch conv1 = np.maximum(conv1, 0)  Python over blobs: blob("a b"), golden("conv1") and np are there
     patch conv1[0, :5] = 0              a part of it
     """
     session = context.session
     name = assignment.ref.name
-    array = _value(context, assignment)
+    array, notes = _value(context, assignment)
     before = session.summary(name) if session.history.exists(name) else None
     made = session.patch(name, array, assignment.text)
     if not session.history.exists(name):
-        return "%s, when that has run or is skipped" % made
+        return "\n".join(["%s, when that has run or is skipped" % made, *notes])
     label = blob_label(name, session.version(name))
-    lines = ["%s  %s" % (label, summary_line(session.summary(name)))]
+    lines = ["%s  %s" % (label, summary_line(session.summary(name))), *notes]
     if before is not None and before.shape != array.shape:
         lines.append("its shape was %s" % (tuple(before.shape),))
     return "\n".join(lines + _dirty_lines(context))
 
 
-def _value(context: Context, assignment: BlobValue) -> np.ndarray:
-    """The array that an assignment stands for, in the dtype that the blob has."""
+def _value(context: Context, assignment: BlobValue) -> Tuple[np.ndarray, List[str]]:
+    """The array that an assignment stands for, in the dtype that the blob has, and what must be said of it."""
     ref, text = assignment.ref, assignment.text
     if ref.version is not None:
         raise UsageError("%s: a patch takes no version" % ref, "it changes the value that is live")
     there = context.session.history.exists(ref.name)
     now = context.session.fetch(ref.name) if there else None
     current = None if now is None else now.array
-    value = _given(context, ref.name, text, now)
-    if ref.index is not None:
-        if current is None:
-            raise UsageError("%s holds no array, so it has no part %s" % (blob_label(ref.name), ref.index_text))
-        return _with_part(current, ref.index, value, str(ref))
+    value, notes = _given(context, ref.name, text, now)
     array = np.asarray(value)
     if current is None:
-        return array
-    if array.ndim == 0 and current.ndim:
-        array = np.full(current.shape, array)
-    return _as_dtype(array, current.dtype, text)
+        if ref.index is not None:
+            raise UsageError("%s holds no array, so it has no part %s" % (blob_label(ref.name), ref.index_text))
+        return array, notes
+    array = _as_dtype(array, current.dtype, text)
+    if ref.index is not None:
+        return _with_part(current, ref.index, array, str(ref)), notes
+    return np.full(current.shape, array) if array.ndim == 0 and current.ndim else array, notes
 
 
-def _given(context: Context, name: str, text: str, now: Optional[Blob]) -> Any:
+def _given(context: Context, name: str, text: str, now: Optional[Blob]) -> Tuple[Any, List[str]]:
     if text == "reference":
         found = context.loaded().value(name).real()
         if found is None:
             raise InputError("the reference holds no array for %s" % blob_label(name))
-        return np.asarray(found)
+        return np.asarray(found), []
     path = os.path.expanduser(text.strip("'\""))
     if os.path.exists(path):
         value = read_value(context, path, name)
         if value.array is None:
             raise InputError("%s holds no array for %s" % (quote(path), blob_label(name)))
-        return np.asarray(value.array)
-    return evaluate(context, text, {"x": now.real()} if now is not None and now.array is not None else {})
+        return np.asarray(value.array), taken(path, name, value)
+    if _FILE.match(path):
+        folder = os.path.dirname(path) or "."
+        there = os.listdir(folder) if os.path.isdir(folder) else []
+        raise InputError("there is no file %s" % quote(path), near(os.path.basename(path), there))
+    return evaluate(context, text, {"x": now.real()} if now is not None and now.array is not None else {}), []
 
 
 def _with_part(current: np.ndarray, index: Any, value: Any, label: str) -> np.ndarray:
@@ -93,15 +101,22 @@ def _with_part(current: np.ndarray, index: Any, value: Any, label: str) -> np.nd
 
 def _as_dtype(array: np.ndarray, dtype: Any, text: str) -> np.ndarray:
     """In the blob's dtype, which operators want; UsageError where values of another kind would be lost."""
-    if array.dtype == dtype or array.dtype.kind in "OSU" or np.dtype(dtype).kind in "OSU":
+    words, wanted = array.dtype.kind in "OSU", np.dtype(dtype).kind in "OSU"
+    if array.dtype == dtype or words and wanted:
         return array
-    same = array.dtype.kind in "biuf"
+    same = array.dtype.kind in "biuf" and not wanted
     if same:
         with np.errstate(all="ignore"):
             cast = array.astype(dtype)
-            same = np.array_equal(cast.astype(array.dtype), array) or array.dtype.kind == np.dtype(dtype).kind == "f"
+            rounded = array.dtype.kind == np.dtype(dtype).kind == "f" and np.array_equal(
+                np.isinf(cast), np.isinf(array)
+            )
+            same = rounded or np.array_equal(cast.astype(array.dtype), array)
+    if words != wanted:
+        given, held = ("text", dtype) if words else (array.dtype, "text")
+        raise UsageError("%s gives %s, and the blob is %s" % (text, given, held))
     if not same:
-        raise UsageError("%s gives %s, and the blob is %s" % (text, array.dtype, dtype), "convert it: .astype(...)")
+        raise UsageError("%s gives %s that %s does not hold" % (text, array.dtype, dtype), "convert it: .astype(...)")
     return cast
 
 
@@ -138,8 +153,10 @@ def edit(
     if not changes:
         return _edits(context) or "nothing was edited"
     op = chosen(context, where)
+    names = [item.change[1] for item in changes if item.change[0] == "arg" and item.change[2] is not None]
+    notes = unknown_arguments(session, op, names)
     made = session.edit(str(op.index), *(item.change for item in changes))
-    lines = [operator_line(made), *_arguments(made)]
+    lines = [operator_line(made), *_arguments(made), *("note: " + note for note in notes)]
     return "\n".join(lines + _dirty_lines(context))
 
 
@@ -157,7 +174,7 @@ def chosen(context: Context, where: Optional[str]) -> Operator:
 
 
 def _arguments(op: Operator) -> List[str]:
-    return ["  %s" % argument for argument in op.arguments]
+    return ["  %s" % argument for argument in op.arguments] + (["  engine=%s" % op.engine] if op.engine else [])
 
 
 def _edits(context: Context) -> str:
@@ -239,15 +256,24 @@ def try_(context: Context, where: Optional[OptionalWhere] = None, values: Option
     if not values:
         raise UsageError("try what?", "usage: try [WHERE] NAME=V1,V2,...")
     op = chosen(context, where)
-    trials, notes = try_values(context.session, context.loaded(), op.index, _combined(values))
-    rows = [[trial.label, _trial_text(trial)] for trial in trials]
-    best = trials[0]
-    if not best.error and best.rank[0] == 0:
-        right = [trial.label for trial in trials if not trial.error and trial.rank[0] == 0]
-        last = "right: %s" % "; ".join(right)
-    else:
-        last = "no value is right"
-    return "\n".join([operator_line(op), *table(rows), *("note: " + note for note in notes), last])
+    candidates = _combined(values)
+    tried = try_values(context.session, context.loaded(), op.index, [(" ".join(w), c) for w, c in candidates])
+    rows = [[trial.label, _trial_text(trial)] for trial in tried.trials]
+    return "\n".join(
+        [operator_line(op), *table(rows), *("note: " + note for note in tried.notes), _verdict(tried, candidates)]
+    )
+
+
+def _verdict(tried: Tried, candidates: List[Candidate]) -> str:
+    """Which values are right, of those that make a difference."""
+    right = [trial.label for trial in tried.trials if trial.rank[0] == 0]
+    telling = {
+        " ".join(words): " ".join(word for word, change in zip(words, changes) if change[:2] not in tried.idle)
+        for words, changes in candidates
+    }
+    if not any(telling.values()):
+        return "no value makes a difference; it is %s all the same" % ("right" if right else "wrong")
+    return "right: %s" % "; ".join(dict.fromkeys(telling[label] for label in right)) if right else "no value is right"
 
 
 def _trial_text(trial: Trial) -> str:
@@ -257,12 +283,11 @@ def _trial_text(trial: Trial) -> str:
     return _line(worst) if worst is not None else "gave no value to compare"
 
 
-def _combined(values: List[ArgumentValues]) -> List[Any]:
-    combined: List[Any] = [("", [])]
+def _combined(values: List[ArgumentValues]) -> List[Candidate]:
+    """Every combination: as it is typed, and the changes that it stands for."""
+    combined: List[Candidate] = [([], [])]
     for each in values:
         combined = [
-            ((label + " " + more).strip(), list(changes) + list(added))
-            for label, changes in combined
-            for more, added in each.changes
+            (words + [word], changes + list(added)) for words, changes in combined for word, added in each.changes
         ]
     return combined

@@ -61,10 +61,11 @@ def _reference(context: Context, blob: BlobRef, whole: Blob, reference: Optional
         named = reference.blob
         return part(context.session.fetch(named.name, named.version), named), str(named)
     value = read_value(context, reference.path or "", blob.name)
+    label = quote(reference.path or "") + (", its only array %s" % quote(value.name) if value.name != blob.name else "")
     same = value.array is not None and whole.array is not None and value.array.shape == whole.array.shape
     if blob.index is None or not same:
-        return value, quote(reference.path or "")
-    return part(value, blob), quote(reference.path or "") + blob.index_text  # the slice is meant for both
+        return value, label
+    return part(value, blob), label + blob.index_text  # the slice is meant for both
 
 
 def _tolerance(context: Context, ref: BlobRef, actual: Blob, other: Blob, given: Rule) -> Tolerance:

@@ -4,7 +4,7 @@ from ...blob import INT8
 from ...errors import InputError
 from ...importer.inputs import Fed, check_inputs
 from ...render import blob_label, quote, summary_line
-from ..arrays import read_value
+from ..arrays import read_value, taken
 from ..context import Context
 from ..registry import command
 from ..types import BlobName, FilePath
@@ -28,4 +28,5 @@ def feed(context: Context, blob: BlobName, file: FilePath, *, as_float32: bool =
     fed = check_inputs(Fed({blob: value.array}, [], {}), context.session.model.inputs, context.blob_names(), as_float32)
     context.session.feed(blob, fed.arrays[blob])
     label = blob_label(blob, context.session.version(blob))
-    return "\n".join(["%s  %s" % (label, summary_line(context.session.summary(blob))), *fed.notes])
+    lines = ["%s  %s" % (label, summary_line(context.session.summary(blob))), *taken(file, blob, value), *fed.notes]
+    return "\n".join(lines)
