@@ -61,7 +61,10 @@ class Keep:
 
 
 class Recording:
-    """The capture of one session; its directory is made when it is first needed."""
+    """The capture of one session; its directory is made when it is first needed.
+
+    `lasting`: a temporary one outlives this session, as one that was resumed does until it is ended for good.
+    """
 
     def __init__(self, keep: Keep, header: Header) -> None:
         self.keep = keep
@@ -71,6 +74,7 @@ class Recording:
         self._journal = Journal()
         self._lines: List[str] = []
         self._temporary = ""
+        self.lasting = keep.resume
         self._bytes = self._fed = 0
 
     @property
@@ -90,7 +94,7 @@ class Recording:
         return self._writer
 
     def _resume(self, writer: CaptureWriter) -> None:
-        """Go on with a capture; one that was temporary still is."""
+        """Go on with a capture; one that was temporary goes away when it is no longer `lasting`."""
         writer.resume()
         names = os.listdir(writer.path)
         self._fed = len(names)
@@ -165,10 +169,10 @@ class Recording:
         self._begun().write_header(self._header())
 
     def close(self) -> None:
-        """Close the journal and take a temporary directory away."""
+        """Close the journal and take a temporary directory away, unless that is `lasting`."""
         if self._pack is not None:
             self._pack.close()
         if self._writer:
             self._writer.close()
-        if self._temporary:
+        if self._temporary and not self.lasting:
             shutil.rmtree(self._temporary, ignore_errors=True)

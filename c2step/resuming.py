@@ -34,13 +34,18 @@ Rows = List[Dict[str, Any]]
 class Checkpoints(Observer):
     """Writes `session.json` of a session, after whatever a user did."""
 
-    def __init__(self, session: Session, opened: Dict[str, Any]) -> None:
-        """`opened` are words of the caller's own that `read_saved` gives back: how the session was opened."""
+    def __init__(self, session: Session, opened: Dict[str, Any], prompt: Optional[Dict[str, Any]] = None) -> None:
+        """`opened` are words of the caller's own that `read_saved` gives back: how the session was opened.
+
+        `prompt` is what the prompt had beside it, where it is resumed.
+        """
         self._session = session
         self._opened = opened
         self._files: Dict[int, Tuple[Any, Dict[str, Any]]] = {}  # id of a value -> the value, kept alive, and its file
         self._written = self._folder = ""
         self._when = 0.0
+        self.prompt: Dict[str, Any] = prompt or {}
+        self._settings: Any = None
 
     def did(self, verb: str, arguments: Tuple[Any, ...], options: Dict[str, Any]) -> None:
         """Write it after each verb; what the journal says as well need not be written at once."""
@@ -51,6 +56,14 @@ class Checkpoints(Observer):
         """Write it after each change."""
         self.write()
 
+    def remember(self, prompt: Dict[str, Any]) -> None:
+        """Write it after a command, with what the prompt has beside the session; `Saved.prompt` gives it back."""
+        session = self._session
+        settings = ([_point(point) for point in session.breakpoints], sorted(session.catching))
+        if prompt != self.prompt or settings != self._settings:
+            self.prompt, self._settings = prompt, settings
+            self.write()
+
     def write(self) -> None:
         """Write the state, if it is another one than before; a disk that is full is said by the session itself."""
         session = self._session
@@ -58,7 +71,8 @@ class Checkpoints(Observer):
         if folder != self._folder:  # the session has begun another capture
             self._files, self._written, self._folder = {}, "", folder
         self._when = time.monotonic()
-        text = json.dumps(dict(state_of(session, self._value), opened=self._opened, pid=os.getpid()))
+        opened = dict(self._opened, max_bytes=session.max_bytes)
+        text = json.dumps(dict(state_of(session, self._value), opened=opened, prompt=self.prompt, pid=os.getpid()))
         if text == self._written:
             return
         target = os.path.join(folder, STATE)
@@ -139,18 +153,45 @@ class Saved(NamedTuple):
         found: Dict[str, Any] = self.state["opened"]
         return found
 
+    @property
+    def prompt(self) -> Dict[str, Any]:
+        """What the prompt had beside the session: displays, operators that were entered, the reference."""
+        found: Dict[str, Any] = self.state.get("prompt") or {}
+        return found
+
+    @property
+    def when(self) -> str:
+        """When something was done with it last."""
+        names = [os.path.join(self.directory, name) for name in (STATE, JOURNAL)]
+        last = max(os.path.getmtime(name) for name in names if os.path.exists(name))
+        return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(last))
+
+    def left_behind(self, reference: bool = True) -> str:
+        """What cannot be taken over and how to get it back, in words; `reference`: that, too, if there was one."""
+        inside, spec = self.prompt.get("inside"), self.prompt.get("reference")
+        words = ["the place inside %s (step enters it)" % " inside ".join(reversed(inside))] if inside else []
+        words += ["the reference %s (reference %s)" % (spec, spec)] if spec and reference else []
+        return "not taken over: %s" % ", ".join(words) if words else ""
+
 
 def last_left() -> str:
-    """The capture of the last session that was left without one of its own to keep; CaptureError if there is none."""
+    """The capture of your last session that was left without one of its own to keep; CaptureError if there is none."""
     folder = tempfile.gettempdir()
     found = []
     for name in os.listdir(folder):
         path = os.path.join(folder, name, STATE)
-        if name.startswith(TEMPORARY) and os.path.exists(path) and not _runs(_json_of(path).get("pid", 0)):
+        if name.startswith(TEMPORARY) and _is_mine(path) and not _runs(_json_of(path).get("pid", 0)):
             found.append((os.path.getmtime(path), os.path.join(folder, name)))
     if not found:
         raise CaptureError("no session was left in %s" % folder, "name its capture: --resume CAPTURE")
     return max(found)[1]
+
+
+def _is_mine(path: str) -> bool:
+    try:
+        return os.stat(path).st_uid == os.getuid()
+    except OSError:
+        return False
 
 
 def read_saved(directory: str) -> Saved:

@@ -457,6 +457,16 @@ class Session(Runner):
         if end:
             end()
 
+    def end(self) -> None:
+        """Let a temporary capture go away when the session closes, also one that was resumed."""
+        self._timeline.recording.lasting = False
+
+    @property
+    def can_be_resumed(self) -> bool:
+        """Whether `resume` will find it after it was closed, in a capture that nobody asked to keep."""
+        recording = self._timeline.recording
+        return recording.lasting and recording.keep.resume
+
     def close(self) -> None:
         """End the worker, close the captures, take temporary files away."""
         self._wraps.close()

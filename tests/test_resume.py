@@ -9,6 +9,7 @@ import subprocess
 import sys
 
 import numpy as np
+import pexpect
 import pytest
 
 import c2step
@@ -144,7 +145,10 @@ def test_sigkill_in_the_middle_of_a_run(models, tmp_path):
     done = subprocess.run([sys.executable, "-W", "ignore", "-c", SCRIPT, *words], cwd=CHECKOUT, timeout=60)
     assert done.returncode == -signal.SIGKILL
     with c2step.open(words[0], [words[1]], in_process=True) as truth, c2step.resume(words[2]) as session:
-        truth.step(4)
+        assert session.position >= 4  # what had been journalled by then
+        truth.step(session.position)
+        assert same(state(session), state(truth))
+        session.goto("4"), truth.goto("4")
         assert same(state(session), state(truth))
         assert session.cont().reason == truth.cont().reason == "end"
         assert same(state(session), state(truth))
@@ -156,7 +160,9 @@ def test_a_killed_prompt_and_the_command_line(models, tmp_path, capsys, monkeypa
     environment = dict(os.environ, PYTHONPATH=CHECKOUT, TMPDIR=str(tmp_path))
     prompt = subprocess.Popen(command + ["-x", "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=CHECKOUT,
                               stderr=subprocess.DEVNULL, env=environment, universal_newlines=True)  # fmt: skip
-    prompt.stdin.write("step 4\nbreak 6\nback\ninspect %s\nwhere\n" % "data")
+    words = ["step 4", "break 6", "break Softmax", "disable 2", "break MaxPool", "ignore 3 2", "commands 1", "notes"]
+    words += ["end", "back", "display flat", "display conv1[0, 0]", "inspect data", "where"]
+    prompt.stdin.write("\n".join(words) + "\n")
     prompt.stdin.flush()
     for line in prompt.stdout:
         if line.startswith("iteration"):
@@ -170,13 +176,53 @@ def test_a_killed_prompt_and_the_command_line(models, tmp_path, capsys, monkeypa
     monkeypatch.setattr("tempfile.tempdir", None)
     (kept,) = glob.glob(str(tmp_path / "c2step-capture-*"))
     assert last_left() == kept
-    assert main(["--resume", "-c", "where; info breakpoints; step; where"]) == ExitStatus.OK
+    assert main(["--resume", "-c", "where; info breakpoints; info display; step; where"]) == ExitStatus.OK
     said = capsys.readouterr()
-    assert "iteration 1, 3 of" in said.out and "iteration 1, 4 of" in said.out and "resumed from %s" % kept in said.err
-    assert re.search(r"^1 +6 +", said.out, re.MULTILINE)
-    assert not os.path.exists(kept)  # it was a temporary one, and this session ended as it should
+    assert "iteration 1, 3 of" in said.out and "iteration 1, 4 of" in said.out
+    assert re.search("resumed from %s: %s.*, left at 2" % (kept, folder), said.err)
+    assert "in iteration 1 before operator 3 " in said.err and "--resume %s" % kept in said.err
+    assert re.search(r"^1 +6 +", said.out, re.MULTILINE) and re.search(r"2: conv1\[0, 0\]|2  conv1\[0, 0\]", said.out)
+    for _ in range(2):  # looking at it from a script ends nothing
+        with c2step.resume(kept) as session:
+            assert session.position == 4
+            assert [(p.enabled, p.ignore, p.commands) for p in session.breakpoints] == [
+                (True, 0, ["notes"]), (False, 0, []), (True, 2, [])]  # fmt: skip
+        assert main(["--resume", kept, "-c", "info display"]) == ExitStatus.OK
+        assert "conv1[0, 0]" in capsys.readouterr().out
+    killed(kept)
+    screen = pexpect.spawn(sys.executable, ["-W", "ignore", "-m", "c2step", "--resume"], cwd=CHECKOUT, env=environment,
+                           timeout=60, dimensions=(40, 200))  # fmt: skip
+    screen.expect("c2step\\)")
+    screen.sendline("quit")
+    screen.expect(pexpect.EOF)
+    screen.wait()
+    assert not os.path.exists(kept)  # it was a temporary one, and a person has ended it
     assert main(["--resume"]) == ExitStatus.CAPTURE
     assert "no session was left" in capsys.readouterr().err
+
+
+def test_a_session_of_somebody_else_is_not_taken(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    folder = tmp_path / "c2step-capture-theirs"
+    folder.mkdir()
+    (folder / "session.json").write_text('{"pid": %d}' % (1 << 22))
+    assert last_left() == str(folder)
+    monkeypatch.setattr("os.getuid", lambda: os.stat(str(folder)).st_uid + 1)
+    with pytest.raises(CaptureError, match="no session was left"):
+        last_left()
+
+
+def test_what_is_not_taken_over_is_said_once(models, tmp_path, capsys):
+    folder, kept = os.path.join(models, "digits_lstm"), str(tmp_path / "kept")
+    words = [os.path.join(folder, "model.onnx"), "--input", os.path.join(folder, "input.npz"), "--keep", kept]
+    words += ["--against", os.path.join(folder, "reference.npz")]
+    assert main([*words, "-c", "until RecurrentNetwork; step 3"]) == ExitStatus.OK
+    killed(kept)
+    capsys.readouterr()
+    assert main(["--resume", kept, "-c", "where"]) == ExitStatus.OK
+    (line,) = [line for line in capsys.readouterr().err.splitlines() if "not taken over" in line]
+    assert "the place inside operator 3 RecurrentNetwork" in line and "the reference %s" % words[-1] in line
+    assert "--resume" not in line
 
 
 def length(folder):

@@ -21,7 +21,7 @@ from ..launch import default_keep, resume_session
 from ..observing import Observer, observed
 from ..repl.environment import Environment
 from ..repl.loop import interact, run_commands, run_file
-from ..resuming import Checkpoints, last_left
+from ..resuming import Checkpoints, last_left, read_saved
 from ..scripting import ScriptWriter, opening
 from ..stepper import Session
 from .against import add_tolerances, reference_for, said, tolerances_of
@@ -76,7 +76,10 @@ def run(options: argparse.Namespace) -> int:
         warn_unfed(session)
         rules = tolerances_of(session, options)
         against = _against(session, options, folder, rules)
-        return _run(session, options, environment, against, rules)
+        status = _run(session, options, environment, against, rules)
+        if session.can_be_resumed:
+            say("note: the session can be resumed again: --resume %s" % session.capture_directory)
+        return status
 
 
 def _resumed(options: argparse.Namespace) -> Session:
@@ -85,11 +88,16 @@ def _resumed(options: argparse.Namespace) -> Session:
         raise UsageError("--resume opens what the session had opened", "leave out the model and the inputs")
     if options.keep:
         raise UsageError("--resume goes on with the capture that it names", "leave out --keep")
-    directory = options.resume or last_left()
+    saved = read_saved(options.resume or last_left())
+    options.resume, options.prompt = saved.directory, saved.prompt
     session = resume_session(
-        directory, options.runtime, timeout=options.timeout, on_output=show_output, max_memory=options.max_memory
+        saved.directory, options.runtime, timeout=options.timeout, on_output=show_output, max_memory=options.max_memory
     )
-    for note in ["resumed from %s" % directory, *session.notes]:
+    where = str(session.next_operator() or "the end of the net")
+    words = (saved.directory, session.model.path, saved.when, session.iteration, where)
+    behind = saved.left_behind(not options.against)
+    notes = ["resumed from %s: %s, left at %s in iteration %d before %s" % words, *session.notes]
+    for note in notes + ([behind] if behind else []):
         say("note: %s" % note)
     return session
 
@@ -99,7 +107,7 @@ def _told(session: Session, options: argparse.Namespace) -> Iterator[Session]:
     """The session as the prompt gets it: it leaves what is needed to resume it, and a script if one is wanted."""
     runtime = str(getattr(session.workspace, "runtime", ""))
     how = {"runtime": runtime if ":" in runtime else None, "timeout": options.timeout}
-    checkpoints = Checkpoints(session, dict(how, max_bytes=session.max_bytes))
+    checkpoints = options.checkpoints = Checkpoints(session, how, getattr(options, "prompt", None))
     checkpoints.write()
     observers: List[Observer] = [checkpoints]
     script = ScriptWriter(options.gen_script, _opening(options)) if options.gen_script else None
@@ -115,7 +123,7 @@ def _told(session: Session, options: argparse.Namespace) -> Iterator[Session]:
 def _opening(options: argparse.Namespace) -> str:
     """The call of the library that opens the same session."""
     if options.resume is not None:
-        return "c2step.resume(%r)" % os.path.abspath(options.resume or last_left())
+        return "c2step.resume(%r)" % os.path.abspath(options.resume)
     paths = {name: getattr(options, name) for name in ("model", "init_net", "predict_net")}
     given: Dict[str, Any] = {name: os.path.abspath(path) for name, path in paths.items() if path}
     given.update(inputs=[_absolute(word) for word in options.input], runtime=options.runtime, timeout=options.timeout)
@@ -156,10 +164,13 @@ def _say_disk(session: Session, limit: int) -> None:
 def _run(session: Session, options: argparse.Namespace, environment: Environment, against: Optional[Against],
          rules: Tolerances) -> int:  # fmt: skip
     if options.commands is not None:
-        return run_commands(session, options.commands, environment, against=against, tolerances=rules)
+        return run_commands(session, options.commands, environment, "-c", against, rules, options.checkpoints)
     if options.file is not None:
-        return run_file(session, options.file, environment, against, rules)
-    return int(interact(session, environment, against=against, tolerances=rules) or ExitStatus.OK)
+        return run_file(session, options.file, environment, against, rules, options.checkpoints)
+    status = interact(session, environment, None, against, rules, options.checkpoints)
+    if environment.is_tty:  # a person has ended it
+        session.end()
+    return int(status or ExitStatus.OK)
 
 
 def _banner(session: Session) -> str:

@@ -14,6 +14,7 @@ from .frames import Frames
 if TYPE_CHECKING:
     from ..compare.against import Against
     from ..compare.tolerance import Tolerances
+    from ..resuming import Checkpoints
     from ..stepper import Session
     from .interpreter import Interpreter
 
@@ -32,6 +33,7 @@ class Context:
         self.against: Optional["Against"] = None
         self.tolerances: Optional["Tolerances"] = None
         self.displays = Displays()
+        self.checkpoints: Optional["Checkpoints"] = None
         self.log_path = ""
         self._log: Optional[TextIO] = None
         self._scratch: List[str] = []
@@ -51,6 +53,14 @@ class Context:
     @interpreter.setter
     def interpreter(self, interpreter: "Interpreter") -> None:
         self._interpreter = interpreter
+
+    def remember(self) -> None:
+        """Keep what there is beside the session, for the case that it must be resumed."""
+        if self.checkpoints is not None:
+            displays = [str(ref) for _, ref in self.displays.all]
+            inside = [str(inside.operator) for inside in self.frames.entered]
+            reference = self.against.label if self.against else ""
+            self.checkpoints.remember({"displays": displays, "inside": inside, "reference": reference})
 
     # -- golden values ------------------------------------------------------------------------
 

@@ -85,6 +85,7 @@ class Interpreter:
                 self._collecting = None
             else:
                 self._collecting.append(text)
+            self.context.remember()
             return
         waiting = [text]
         while waiting:
@@ -94,6 +95,7 @@ class Interpreter:
                 yield result
                 if result.stop or result.status is ExitStatus.INTERRUPTED:
                     return
+            self.context.remember()
             if hits:
                 texts = [text for number in hits for text in self.context.session.commands_of(number)]
                 waiting = [command for text in texts for command in self.aliases.expand(text)]

@@ -2,6 +2,7 @@
 
 import os
 import traceback
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Callable, Iterable, Optional
 
 from ..errors import C2StepError, ExitStatus
@@ -15,6 +16,7 @@ from .registry import Result
 if TYPE_CHECKING:
     from ..compare.against import Against
     from ..compare.tolerance import Tolerances
+    from ..resuming import Checkpoints
     from ..stepper import Session
 
 __all__ = ["interact", "make_interpreter", "run_commands", "run_file"]
@@ -25,11 +27,19 @@ def make_interpreter(
     environment: Environment,
     against: Optional["Against"] = None,
     tolerances: Optional["Tolerances"] = None,
+    checkpoints: Optional["Checkpoints"] = None,
 ) -> Interpreter:
-    """An interpreter of every command over a session, with golden values and tolerances if there are."""
+    """An interpreter of every command over a session, with golden values and tolerances if there are.
+
+    `checkpoints` get what the prompt has beside the session, and give it back where that was resumed.
+    """
     interpreter = Interpreter(Context(session, environment), all_commands())
     interpreter.context.tolerances = tolerances
     interpreter.context.load(against)
+    for ref in checkpoints.prompt.get("displays", ()) if checkpoints else ():
+        with suppress(C2StepError):
+            list(interpreter.run("display %s" % ref))
+    interpreter.context.checkpoints = checkpoints
     return interpreter
 
 
@@ -40,6 +50,7 @@ def run_commands(
     origin: str = "-c",
     against: Optional["Against"] = None,
     tolerances: Optional["Tolerances"] = None,
+    checkpoints: Optional["Checkpoints"] = None,
 ) -> ExitStatus:
     """Run command lines without a terminal, each echoed before what it says.
 
@@ -47,7 +58,8 @@ def run_commands(
     the last command that ran operators: OPERATOR when one failed, DIED when its process ended, OK when
     a later command recovered; and DIFFERS when all ran but a `compare` differed.
     """
-    return _run_lines(make_interpreter(session, environment, against, tolerances), text.splitlines(), origin)
+    interpreter = make_interpreter(session, environment, against, tolerances, checkpoints)
+    return _run_lines(interpreter, text.splitlines(), origin)
 
 
 def _run_lines(interpreter: Interpreter, lines: Iterable[str], origin: str) -> ExitStatus:
@@ -75,10 +87,11 @@ def run_file(
     environment: Environment,
     against: Optional["Against"] = None,
     tolerances: Optional["Tolerances"] = None,
+    checkpoints: Optional["Checkpoints"] = None,
 ) -> ExitStatus:
     """Run a command file as `run_commands` does; `-` reads standard input, a line as it comes."""
     if path == "-":
-        interpreter = make_interpreter(session, environment, against, tolerances)
+        interpreter = make_interpreter(session, environment, against, tolerances, checkpoints)
         return _run_lines(interpreter, environment.stdin, "standard input")
     try:
         with open(path, encoding="utf-8") as file:
@@ -86,7 +99,7 @@ def run_file(
     except (OSError, UnicodeDecodeError) as error:
         environment.complain("cannot read %s: %s" % (path, getattr(error, "strerror", None) or error))
         return ExitStatus.USAGE
-    return run_commands(session, text, environment, path, against, tolerances)
+    return run_commands(session, text, environment, path, against, tolerances, checkpoints)
 
 
 def interact(
@@ -95,6 +108,7 @@ def interact(
     read: Optional[Callable[[], str]] = None,
     against: Optional["Against"] = None,
     tolerances: Optional["Tolerances"] = None,
+    checkpoints: Optional["Checkpoints"] = None,
 ) -> ExitStatus:
     """Prompt for commands until `quit` or Ctrl-D; a command file on standard input runs as such.
 
@@ -102,8 +116,8 @@ def interact(
     tests and other front ends; it returns a line, or raises EOFError.
     """
     if read is None and not environment.is_tty:
-        return run_file(session, "-", environment, against, tolerances)
-    interpreter = make_interpreter(session, environment, against, tolerances)
+        return run_file(session, "-", environment, against, tolerances, checkpoints)
+    interpreter = make_interpreter(session, environment, against, tolerances, checkpoints)
     try:
         interpreter.aliases.read(environment.config_dir)
     except C2StepError as error:
