@@ -9,7 +9,7 @@ import sys
 import threading
 from typing import Any, Dict, List, Optional, Sequence
 
-from ..errors import C2StepError, ExitStatus, UsageError, near
+from ..errors import C2StepError, ExitStatus, UsageError, WorkerDied, near
 from .streams import flushed, prepare, silence
 
 __all__ = ["main"]
@@ -54,15 +54,22 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
         prepare()
         return flushed(_dispatch, words)
     except C2StepError as error:
+        if isinstance(error, WorkerDied) and error.by_user:
+            return _interrupted()
         with contextlib.suppress(OSError):  # standard error may be what is full
             print("error: %s" % error, file=sys.stderr)
         return int(error.status)
     except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-        return int(ExitStatus.INTERRUPTED)
+        return _interrupted()
     except BrokenPipeError:  # `| head` has seen enough
         silence()
         return int(ExitStatus.OK)
+
+
+def _interrupted() -> int:
+    with contextlib.suppress(OSError):
+        print("interrupted", file=sys.stderr)
+    return int(ExitStatus.INTERRUPTED)
 
 
 def _end(number: int, frame: Any) -> None:

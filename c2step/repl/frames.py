@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Iterator, List, NamedTuple, Optional
 
-from ..errors import C2StepError, UsageError
+from ..errors import C2StepError, UsageError, WorkerDied
 from ..nested import Inside, Leaving, can_enter, enter
 from ..net import Net
 
@@ -155,6 +155,8 @@ class Frames:
         try:
             self._entered.append(enter(session))
         except C2StepError as error:  # a value that cannot be copied, or nets that end the process
+            if isinstance(error, WorkerDied) and error.by_user:
+                raise
             return Event(session.model.predict_net, session.step(), opaque=error.message)
         return Event(self._entered[-1].session.model.predict_net, entered=self._entered[-1])
 

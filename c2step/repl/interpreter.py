@@ -109,7 +109,8 @@ class Interpreter:
                 self._note(result)
                 yield result
         except (OperatorError, WorkerDied) as error:  # not the user's to mend, and the session goes on
-            result = Result("error: %s" % error, status=error.status)
+            stopped = isinstance(error, WorkerDied) and error.by_user
+            result = Result("error: %s" % error, status=ExitStatus.INTERRUPTED if stopped else error.status)
             self._note(result)
             yield result
         except KeyboardInterrupt:

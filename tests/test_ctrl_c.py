@@ -1,0 +1,76 @@
+"""Ctrl-C while a model is loaded or an operator is entered: what was asked for ends, and nothing else is done instead."""
+
+import io
+import os
+import signal
+import threading
+import time
+
+import numpy as np
+import pytest
+
+import c2step
+from c2step.cli import main
+from c2step.errors import ExitStatus
+from c2step.repl.environment import Environment
+from c2step.repl.loop import run_commands
+from c2step.workspace.process import ProcessWorkspace
+from small_nets import make_net, written
+
+
+def endless(output="yes"):
+    """A While that Caffe2 never leaves, and nobody can enter."""
+    turn = make_net([("MatMul", ["big", "big"], ["product"], {})], [])
+    return [
+        ("ConstantFill", [], ["big"], {"shape": [700, 700], "value": 0.0}),
+        ("GivenTensorBoolFill", [], [output], {"shape": [1], "values": [True]}),
+        ("While", [output], [output], {"loop_net": turn}),
+    ]
+
+
+@pytest.fixture
+def ctrl_c(monkeypatch):
+    """Press it as soon as the worker is at work on such a request, in its operator `position`."""
+
+    def on(do, position):
+        def press(workspace):
+            while workspace.doing().position != position:
+                time.sleep(0.01)
+            os.kill(os.getpid(), signal.SIGINT)
+
+        whole = ProcessWorkspace._until_reply
+
+        def until_reply(self, process, name, take):
+            if name == do:
+                threading.Thread(target=press, args=(self,)).start()
+            return whole(self, process, name, take)
+
+        monkeypatch.setattr(ProcessWorkspace, "_until_reply", until_reply)
+
+    return on
+
+
+def test_while_loading_it_ends_the_command_with_130(tmp_path, capfd, ctrl_c):
+    folder = tmp_path / "init"
+    folder.mkdir()
+    init = written(endless(), [], folder)
+    predict = written([("Copy", ["x"], ["y"], {})], ["x"], tmp_path)
+    np.savez(str(tmp_path / "x.npz"), x=np.ones(3, np.float32))
+    ctrl_c("init", 2)
+    words = ["--init-net", init, "--predict-net", predict, "--input", str(tmp_path / "x.npz"), "-c", "run"]
+    assert main(words) == ExitStatus.INTERRUPTED == 130
+    said = capfd.readouterr()
+    assert said.err.splitlines()[-1] == "interrupted" and "worker" not in said.err and not said.out
+
+
+def test_while_entering_it_runs_nothing_instead(tmp_path, ctrl_c):
+    environment = Environment(stdin=io.StringIO(), stdout=io.StringIO(), stderr=io.StringIO())
+    with c2step.open(predict_net=written(endless(), [], tmp_path), inputs={}) as session:
+        session.step(2)
+        ctrl_c("enter", 2)
+        status = run_commands(session, "step; step; step", environment)
+        said = environment.stdout.getvalue() + environment.stderr.getvalue()
+        assert status is ExitStatus.INTERRUPTED and said.count("(c2step) step") == 1
+        assert "stopped by Ctrl-C" in said and "runs as one" not in said
+        assert (session.position, session.status(2), session.version("yes")) == (2, ".", 1)
+        assert session.fetch("yes").array.tolist() == [True]
