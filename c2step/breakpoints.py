@@ -100,6 +100,21 @@ class Breakpoints:
         self.all.append(Breakpoint(self._numbers, where, temporary, condition=condition, watch=watch))
         return self.all[-1]
 
+    def adopt(self, net: Net, point: Breakpoint) -> bool:
+        """Take over one of another session with its number, hits and commands; whether the net has its place."""
+        try:
+            if point.watch:
+                _known_blob(net, point.where)
+            else:
+                matcher(net, point.where)
+            for name in point.condition.blobs if point.condition else ():
+                _known_blob(net, name)
+        except UsageError:
+            return False
+        self.all.append(point)
+        self._numbers = max(self._numbers, point.number)
+        return True
+
     def find(self, number: int) -> Breakpoint:
         """The one with a number."""
         found = [point for point in self.all if point.number == number]
@@ -256,6 +271,10 @@ def _checked(net: Net, where: str, tests: List[Matches]) -> Matches:
             + [op.name for op in net.operators if op.name]
         )
     )
+    outer = next((op for op in net.operators if any(test(inner) for inner in op.inner for test in tests)), None)
+    if outer is not None:
+        hint = "%s has it inside: step enters that, and a breakpoint set there stays for each time" % outer
+        raise UsageError("no operator of this net is, writes or came from %s" % where, hint)
     raise UsageError(
         "no operator is, writes or came from %s" % where,
         near(where.partition(":")[2] if where.startswith(_PREFIXES) else where, names)

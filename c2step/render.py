@@ -152,9 +152,18 @@ def _blobs_of(op: Operator) -> str:
 
 
 def listing(
-    net: Net, status: Callable[[int], str], position: int, start: int, stop: int, marks: Iterable[int] = ()
+    net: Net,
+    status: Callable[[int], str],
+    position: int,
+    start: int,
+    stop: int,
+    marks: Iterable[int] = (),
+    headings: Sequence[Tuple[int, str]] = (),
 ) -> str:
-    """Operators `start` to before `stop`, `-->` at the next one, `b` where a breakpoint stands, then the legend."""
+    """Operators `start` to before `stop`, `-->` at the next one, `b` where a breakpoint stands, then the legend.
+
+    `headings` stand above the operators at which something begins, such as a time step.
+    """
     marked = frozenset(marks)
     rows = [
         [
@@ -172,6 +181,9 @@ def listing(
     if not marked:
         rows = [row[:2] + row[3:] for row in rows]
     lines = table(rows, right=[3 if marked else 2])
+    for index, heading in sorted(headings, reverse=True):
+        if start <= index < stop:
+            lines.insert(index - start, "%s:" % heading)
     if position >= len(net) and stop >= len(net):
         lines.append("-->  end of the net")
     return "\n".join(lines + legend)

@@ -376,6 +376,10 @@ class Session(Runner):
             raise UsageError("%s needs golden values, and no reference is loaded" % text, "load one: reference SPEC")
         return condition
 
+    def adopt_breaks(self, points: List[Breakpoint]) -> List[Breakpoint]:
+        """Take over breakpoints of another session, as they are; returns those whose place this net does not have."""
+        return [point for point in points if not self._breakpoints.adopt(self.model.predict_net, point)]
+
     def breakpoint(self, number: int) -> Breakpoint:
         """A breakpoint by its number; `enabled`, `ignore` and `commands` may be set on it."""
         return self._breakpoints.find(number)

@@ -18,11 +18,15 @@ def before(steps: Sequence[Step], iteration: int, index: int) -> int:
 
 
 class Past(NamedTuple):
-    """Where one version of a blob came from: `how` in words, and the step that wrote it, if one did."""
+    """Where one version of a blob came from: `how` in words, and the step that wrote it, if one did.
+
+    `note` says how that step came to write it without naming it.
+    """
 
     version: int
     how: str
     step: Optional[Step] = None
+    note: str = ""
 
 
 def past_of(name: str, history: History, model: Model, inputs: Sequence[str]) -> List[Past]:
@@ -34,8 +38,8 @@ def past_of(name: str, history: History, model: Model, inputs: Sequence[str]) ->
     for step in history.steps:
         for out in step.written:
             if out.name == name:
-                how = "%s%s" % (step.operator, " (%s)" % step.how_touched(name) if out in step.touched else "")
-                found[out.version] = Past(out.version, how, step)
+                note = step.how_touched(name) if out in step.touched else ""
+                found[out.version] = Past(out.version, str(step.operator), step, note)
     return [found[version] for version in sorted(found)]
 
 

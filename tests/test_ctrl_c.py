@@ -1,4 +1,4 @@
-"""Ctrl-C while a model is loaded or an operator is entered: what was asked for ends, and nothing else is done instead."""
+"""Ctrl-C while a model is loaded or an operator is entered: that ends, and nothing else is done instead."""
 
 import io
 import os

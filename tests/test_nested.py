@@ -354,3 +354,17 @@ def test_the_prompt_lists_what_is_inside_and_says_what_is_opaque(tmp_path):
         text, status = said(session, "step 2")
     assert "there is nothing to enter" in text and "it runs as one" in text and status is ExitStatus.OK
     assert text.rstrip().endswith("end of the net")
+
+
+def test_breakpoints_inside_stay_and_what_is_lost_is_said(shared):
+    with lstm(shared) as session:
+        where = session.operator("RecurrentNetwork").index
+        again = "goto %d; step; info breakpoints; continue" % where
+        text, _ = said(session, "break LSTMUnit")
+        assert "operator %d RecurrentNetwork" % where in text and "step enters that" in text
+        lines = "until %d; step; list 0-12; break LSTMUnit; continue; edit LSTMUnit forget_bias=1.0; up; goto 0; %s"
+        text, _ = said(session, lines % (where, again.replace("goto", "until")))
+        assert text.index("time step 0:") < text.index("  0  GivenTensorIntFill") < text.index("time step 1:")
+        assert "this is time step 0 alone" in text
+        assert text.count("no longer inside operator %d RecurrentNetwork" % where) == 1
+        assert text.count("--> 6 LSTMUnit") == 2 and "1       LSTMUnit  always  yes      1" in text

@@ -1,7 +1,8 @@
 """The nets that a prompt stands in: predict_net, and inside it the operators that were entered, like frames."""
 
-from typing import TYPE_CHECKING, Iterator, List, NamedTuple, Optional
+from typing import TYPE_CHECKING, Dict, Iterator, List, NamedTuple, Optional, Tuple
 
+from ..breakpoints import Breakpoint
 from ..errors import C2StepError, UsageError, WorkerDied
 from ..nested import Inside, Leaving, can_enter, enter
 from ..net import Net
@@ -30,6 +31,9 @@ class Frames:
         self._outermost = session
         self._entered: List[Inside] = []
         self._up = 0
+        self._points: Dict[Tuple[int, ...], List[Breakpoint]] = {}  # of operators that were left, by their indices
+        self._waiting: Dict[Tuple[int, ...], List[Breakpoint]] = {}  # those that have no place this time
+        self._lost: List[str] = []
 
     # -- looking ------------------------------------------------------------------------------
 
@@ -38,6 +42,13 @@ class Frames:
         """The session that is looked at: the innermost one unless `up` was used."""
         self._settle()
         return self._at(len(self._entered) - self._up)
+
+    @property
+    def holding(self) -> Optional[Inside]:
+        """The operator whose inside is looked at; None where that is the outermost net."""
+        self._settle()
+        depth = len(self._entered) - self._up
+        return self._entered[depth - 1] if depth else None
 
     @property
     def innermost(self) -> "Session":
@@ -58,14 +69,29 @@ class Frames:
         """Close what is inside an operator that its session has left by another way."""
         for depth, inside in enumerate(self._entered):
             if inside.stale:
+                self._lost += [str(gone.operator) for gone in self._entered[depth:]]
                 self._close_from(depth)
                 break
 
+    def lost(self) -> List[str]:
+        """What to say, once, of operators that were left because the net around them has moved."""
+        self._settle()
+        lost, self._lost = self._lost, []
+        return ["no longer inside %s: the net around it has moved" % name for name in lost]
+
     def _close_from(self, depth: int) -> None:
-        for inside in reversed(self._entered[depth:]):
-            inside.close()
-        del self._entered[depth:]
+        while len(self._entered) > depth:
+            self._keep_points()
+            self._entered.pop().close()
         self._up = min(self._up, len(self._entered))
+
+    def _place(self) -> Tuple[int, ...]:
+        return tuple(inside.operator.index for inside in self._entered)
+
+    def _keep_points(self) -> None:
+        """Keep the breakpoints of the innermost net for the next time that it is entered."""
+        place = self._place()
+        self._points[place] = list(self._entered[-1].session.breakpoints) + self._waiting.pop(place, [])
 
     def close(self) -> None:
         """End every inner session."""
@@ -142,6 +168,7 @@ class Frames:
         return bool(self.entered) and self._entered[-1].done
 
     def _leave(self) -> Event:
+        self._keep_points()
         inside = self._entered.pop()
         leaving = inside.leave()
         return Event(inside.outer.model.predict_net, left=inside, leaving=leaving)
@@ -158,6 +185,8 @@ class Frames:
             if isinstance(error, WorkerDied) and error.by_user:
                 raise
             return Event(session.model.predict_net, session.step(), opaque=error.message)
+        place = self._place()
+        self._waiting[place] = self._entered[-1].session.adopt_breaks(self._points.pop(place, []))
         return Event(self._entered[-1].session.model.predict_net, entered=self._entered[-1])
 
     def _run_plain(self, count: int) -> Event:

@@ -30,6 +30,7 @@ def stopped(context: Context, stop: "Stop") -> Result:
 
 
 def _stopped(context: Context, stop: "Stop", net: Net, before: List[str]) -> Result:
+    before = context.frames.lost() + before
     said, compared = at_stop(context, stop)
     status = STATUSES.get(stop.reason, ExitStatus.OK)
     return Result("\n".join(before + [stop_text(stop, net, said)]), False, status, stop.hits, compared)

@@ -157,7 +157,15 @@ def edit(
     notes = unknown_arguments(session, op, names)
     made = session.edit(str(op.index), *(item.change for item in changes))
     lines = [operator_line(made), *_arguments(made), *("note: " + note for note in notes)]
-    return "\n".join(lines + _dirty_lines(context))
+    return "\n".join(lines + _inside_lines(context, made) + _dirty_lines(context))
+
+
+def _inside_lines(context: Context, op: Operator) -> List[str]:
+    """An edit of an operator inside another one does not change that one."""
+    inside = context.frames.holding
+    if inside is None:
+        return []
+    return ["this is %s alone, as it was entered; %s itself runs as it is" % (inside.label(op.index), inside.operator)]
 
 
 def chosen(context: Context, where: Optional[str]) -> Operator:

@@ -31,7 +31,9 @@ def list_(context: Context, operators: Optional[OperatorRange] = None, *, inside
     points = [p for p in session.breakpoints if p.enabled and not p.watch and p.where != "*"]
     tests = [judges(context.net, point) for point in points]
     marks = [op.index for op in context.net.operators if any(test(op) for test in tests)]
-    return listing(context.net, session.status, session.position, shown.start, shown.stop, marks)
+    holding = context.frames.holding
+    headings = [(first, label) for label, first, _ in holding.spans] if holding else []
+    return listing(context.net, session.status, session.position, shown.start, shown.stop, marks, headings)
 
 
 @command(aliases=("w",))

@@ -41,7 +41,8 @@ def who_wrote(context: Context, blob: BlobRef) -> str:
     version = session.version(blob.name) if blob.version is None else blob.version
     for past in past_of(blob.name, session.history, session.model, list(session.inputs)):
         if past.version == version:
-            lines = ["%s: %s" % (blob_label(blob.name, version), past.how)]
+            note = " (%s)" % past.note if past.note else ""
+            lines = ["%s: %s%s" % (blob_label(blob.name, version), past.how, note)]
             return "\n".join(lines + ([operator_line(past.step.operator)] if past.step else []))
     ahead = writers_ahead(blob.name, session.history, session.model, session.position)
     if blob.version is not None or not ahead:
@@ -81,6 +82,7 @@ def history(context: Context, blob: BlobName) -> str:
         inexact = op is not None and (is_random(op) or is_stateful(op))
         kept = live or session.history.is_kept(blob, past.version)
         said = summary_line(session.summary(blob, past.version)) if kept else "not kept"
+        said += "  (%s)" % past.note if past.note else ""
         mark = (">" if live else "") + ("~" if inexact else "")
         rows.append([mark or " ", blob_label(blob, past.version), past.how, said])
     return "\n".join(table(rows)) or "%s has no value yet" % quote(blob)
