@@ -21,7 +21,7 @@ from .workspace import Workspace
 from .workspace.process import ProcessWorkspace
 from .workspace.runtime import find_runtime
 
-__all__ = ["default_keep", "open_session", "resume_session", "unpack_folder"]
+__all__ = ["default_keep", "open_on", "open_session", "resume_session", "unpack_folder"]
 
 Inputs = Union[None, Dict[str, np.ndarray], Sequence[str]]
 
@@ -53,6 +53,26 @@ def open_session(
     one operator, `max_memory` in bytes what the worker may hold.  Raises C2StepError.
     """
     workspace = _workspace(runtime, in_process, timeout, on_output, max_memory, keep.directory if keep else None)
+    return open_on(
+        workspace, model, inputs, init_net, predict_net, importing, dims, seed, as_float32, preprocess, partial, keep
+    )
+
+
+def open_on(
+    workspace: Workspace,
+    model: Optional[str] = None,
+    inputs: Inputs = None,
+    init_net: Optional[str] = None,
+    predict_net: Optional[str] = None,
+    importing: str = "faithful",
+    dims: Optional[Dict[str, int]] = None,
+    seed: Optional[int] = None,
+    as_float32: bool = False,
+    preprocess: Optional[Preprocess] = None,
+    partial: bool = False,
+    keep: Optional[Keep] = None,
+) -> Session:
+    """Open a model as `open_session` does, on a workspace that is there already; it is closed where that fails."""
     try:
         spec = _spec(model, init_net, predict_net, importing, dims or {}, partial)
         spec.update(unpack_folder(workspace, model))

@@ -15,7 +15,7 @@ from typing import Any, Callable, Dict, List
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path[:1] = [ROOT, os.path.join(ROOT, "scripts")]
 
-from benchmarks import stepping  # noqa: E402
+from benchmarks import comparing, dumping, growing, opening, starting, stepping  # noqa: E402
 from benchmarks.setting import Setting  # noqa: E402
 from benchmarks.table import Row, all_hold, markdown, to_json, within_markers  # noqa: E402
 
@@ -26,7 +26,14 @@ MEASUREMENTS: Dict[str, Callable[[Setting], List[Row]]] = {
     "prompt-step": stepping.prompt_step,
     "continue": stepping.go_on,
     "condition": stepping.condition,
+    "dump": dumping.dump,
+    "open": opening.opening,
+    "blame": comparing.blame,
+    "metrics": comparing.metrics,
     "back": stepping.back,
+    "start": starting.starting,
+    "growth": growing.growth,
+    "commands": growing.commands,
 }
 
 

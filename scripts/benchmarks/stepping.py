@@ -55,7 +55,7 @@ def prompt_step(setting: Setting) -> List[Row]:
     """One `step` typed at the prompt: read, run, kept, and told."""
     model = setting.chain(_TINY)
     with model.session(Keep()) as session:
-        interpreter = make_interpreter(session, _unseen())
+        interpreter = make_interpreter(session, unseen())
 
         def typed() -> None:
             for result in interpreter.run("step"):
@@ -72,7 +72,8 @@ def _one_step(setting: Setting, session: Session, name: str, what: str, work: ob
     return Row("step", what, "`RunOperatorOnce`, added to it", "us", 150.0, found)
 
 
-def _unseen() -> Environment:
+def unseen() -> Environment:
+    """Streams that nobody reads."""
     return Environment(io.StringIO(), open(os.devnull, "w"), open(os.devnull, "w"))
 
 

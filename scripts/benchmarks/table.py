@@ -11,7 +11,8 @@ BEGIN, END = "<!-- scripts/bench writes from here -->", "<!-- to here -->"
 _HEAD = ("what", "against", "bar", "measured", "quartiles", "")
 
 # unit: how a figure of it is written
-_UNITS = {"x": "%.2fx", "faster": "%.1fx faster", "us": "%.1f us", "ms": "%.1f ms", "s": "%.2f s", "MB": "%.0f MB"}
+_UNITS = {"x": "%.2fx", "faster": "%.1fx faster", "us": "%.1f us", "ms": "%.1f ms", "s": "%.2f s", "MB": "%.0f MB",
+          "imports": "%.0f"}  # fmt: skip
 
 
 class Row(NamedTuple):

@@ -1,0 +1,75 @@
+"""Comparing: blame over a whole net, and the metrics of two large arrays."""
+
+import os
+from typing import List
+
+import numpy as np
+
+from c2step.compare.blame import blame as blamed
+from c2step.compare.loading import make_reference
+from c2step.compare.metrics import measure
+from c2step.launch import default_keep
+
+from .peer import Peer
+from .setting import Setting
+from .stepping import name_of
+from .table import Row
+from .timing import alternate, quotient, timed
+
+__all__ = ["blame", "metrics"]
+
+_ELEMENTS = 25 * 1000 * 1000  # float32, 100 MB
+
+
+def blame(setting: Setting) -> List[Row]:
+    """Both errors of every operator, golden values made anew, against a run on either side with every value exposed."""
+    return [_blame(setting, name) for name in ("resnet50", "mobilenet_v2")]
+
+
+def _blame(setting: Setting, name: str) -> Row:
+    model = setting.model(name)
+    with model.session(default_keep()) as session:
+        loaded = setting.load(model, session)
+
+        def ours() -> float:
+            session.restart(default_keep())
+            with setting.temporary() as folder:
+                return timed(lambda: blamed(session, make_reference(session, "onnxruntime", folder)))()
+
+        def theirs() -> float:
+            return setting.bare.seconds("both", name=loaded, path=model.path, inputs=model.inputs)
+
+        seconds = alternate({"ours": ours, "theirs": theirs}, setting.rounds(9), 1)
+    what = "blame of %s against onnxruntime, both errors for every operator" % name_of(name)
+    against = "`RunNet`, and onnxruntime with every value exposed"
+    return Row("blame", what, against, "x", 2.5, quotient(seconds["ours"], seconds["theirs"]))
+
+
+def metrics(setting: Setting) -> List[Row]:
+    """Every metric of two arrays of 100 MB against np.allclose, and Polygraphy's comparator against that."""
+    random = np.random.RandomState(0)
+    reference = random.standard_normal(_ELEMENTS).astype(np.float32)
+    actual = reference + np.float32(1e-6) * random.standard_normal(_ELEMENTS).astype(np.float32)
+    sides = {"ours": timed(lambda: measure(actual, reference)), "theirs": timed(lambda: np.allclose(actual, reference))}
+    seconds = alternate(sides, setting.rounds(9), 1)
+    found = quotient(seconds["ours"], seconds["theirs"])
+    row = Row("metrics", "all metrics of two arrays of 100 MB", "`np.allclose` alone", "x", 1.5, found)
+    return [row, _polygraphy(setting, actual, reference)]
+
+
+def _polygraphy(setting: Setting, actual: np.ndarray, reference: np.ndarray) -> Row:
+    what, against = "all metrics of two arrays of 100 MB", "Polygraphy's comparator"
+    if not setting.polygraphy:
+        return Row("metrics", what, against, "faster", 5.0, None, "it could not be installed", True)
+    with setting.temporary() as folder:
+        paths = [os.path.join(folder, name) for name in ("actual.npy", "reference.npy")]
+        for path, array in zip(paths, (actual, reference)):
+            np.save(path, array)
+        peer = Peer(setting.polygraphy, "polygraphy_comparator")
+        try:
+            peer.ask("load", actual=paths[0], reference=paths[1])
+            sides = {"ours": timed(lambda: measure(actual, reference)), "theirs": lambda: peer.seconds("compare")}
+            seconds = alternate(sides, setting.rounds(5), 1)
+        finally:
+            peer.close()
+    return Row("metrics", what, against, "faster", 5.0, quotient(seconds["theirs"], seconds["ours"]))
