@@ -98,6 +98,8 @@ class _Test:
     def write(self, directory: str) -> str:
         made = {name for node in self._nodes for name in node.output}
         free = [name for name in dict.fromkeys(self._read()) if name not in made]
+        from .weights import whole
+
         constants = {tensor.name: tensor for tensor in self._model.graph.initializer}
         constants.update(self._constant_nodes())
         inputs = [name for name in free if name not in constants]
@@ -105,7 +107,7 @@ class _Test:
         unknown = [name for name in inputs if name not in self._known]
         if unknown:
             return "none, its input %s has no value" % unknown[0]
-        model = self._sub_model(inputs, outputs, [constants[name] for name in free if name in constants])
+        model = self._sub_model(inputs, outputs, whole(constants[name] for name in free if name in constants))
         _write(os.path.join(directory, "model.onnx"), model.SerializeToString())
         for side, names in (("input", inputs), ("output", outputs)):
             for number, name in enumerate(names):

@@ -11,9 +11,10 @@ import shutil
 import tempfile
 import zipfile
 import zlib
-from typing import Dict, Iterator, List, NamedTuple, Optional, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional
 
 from ..errors import ModelError
+from .wire import fields, opened
 
 __all__ = ["ModelFiles", "find_model", "sniff"]
 
@@ -37,61 +38,24 @@ class ModelFiles(NamedTuple):
         }
 
 
-def _varint(data: bytes, at: int) -> Tuple[int, int]:
-    value = shift = 0
-    while True:
-        if at >= len(data) or shift > 63:
-            raise EOFError
-        value |= (data[at] & 127) << shift
-        shift += 7
-        at += 1
-        if data[at - 1] < 128:
-            return value, at
-
-
-def wire_fields(data: bytes) -> Iterator[Tuple[int, int, bytes]]:
-    """The top-level (field number, wire type, bytes) of a protobuf message; EOFError where it is cut."""
-    at = 0
-    view = memoryview(data)
-    while at < len(data):
-        key, at = _varint(data, at)
-        number, wire = key >> 3, key & 7
-        start = at
-        if wire == 0:
-            _, at = _varint(data, at)
-        elif wire in (1, 5):
-            at += 8 if wire == 1 else 4
-        elif wire == 2:
-            size, start = _varint(data, at)
-            at = start + size
-        else:
-            raise ValueError("wire type %d" % wire)
-        if number == 0:
-            raise ValueError("field 0")
-        if at > len(data):
-            raise EOFError
-        yield number, wire, bytes(view[start : min(at, start + 64)])
-
-
 def sniff(path: str) -> str:
     """What a file holds: "onnx", "net", "text net", "empty" or "unknown"; ModelError if it is cut short."""
     try:
-        with open(path, "rb") as file:
-            data = file.read()
+        with opened(path) as data:
+            if not data:
+                return EMPTY
+            if _looks_like_text(data[:4096]):
+                return TEXT_NET
+            return _sniff_binary(path, data)
     except OSError as error:
         raise ModelError("cannot read %s: %s" % (path, error.strerror or error)) from error
-    if not data:
-        return EMPTY
-    if _looks_like_text(data):
-        return TEXT_NET
-    return _sniff_binary(path, data)
 
 
-def _sniff_binary(path: str, data: bytes) -> str:
+def _sniff_binary(path: str, data: Any) -> str:
     seen: Dict[int, int] = {}
     try:
-        for number, wire, _ in wire_fields(data):
-            seen.setdefault(number, wire)
+        for field in fields(data):
+            seen.setdefault(field.number, field.wire)
     except EOFError:
         kind = _kind_of(seen)
         if kind == UNKNOWN:
@@ -113,8 +77,7 @@ def _kind_of(seen: Dict[int, int]) -> str:
     return UNKNOWN
 
 
-def _looks_like_text(data: bytes) -> bool:
-    head = data[:4096]
+def _looks_like_text(head: bytes) -> bool:
     if b"\0" in head:
         return False
     try:

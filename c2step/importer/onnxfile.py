@@ -13,6 +13,7 @@ from onnx import external_data_helper, numpy_helper
 
 from ..errors import ConversionError, ModelError
 from .tensors import check_tensor
+from .weights import array_of, is_stored, parse, store
 
 __all__ = ["Dim", "dense", "declared", "describe_node", "initializers", "load", "model_opset", "shape_of", "tensors_in"]
 
@@ -22,25 +23,32 @@ _STANDARD = ("", "ai.onnx")
 _NOT_ONNX = "give an ONNX model, or --init-net and --predict-net for Caffe2's own files"
 
 
-def load(path: str) -> Any:
-    """The ModelProto in `path` with its external weights; ModelError says what is wrong with it."""
-    try:
-        with open(path, "rb") as stream:
-            data = stream.read()
-    except OSError as error:
-        raise ModelError("cannot read %s: %s" % (path, error.strerror)) from error
-    model = onnx.ModelProto()
-    try:
-        model.ParseFromString(data)
-    except Exception as error:
-        raise ModelError(
-            "%s is not a whole ONNX model (%d bytes): it is cut off or of another kind" % (path, len(data)), _NOT_ONNX
-        ) from error
-    _check(model, path, len(data))
-    _load_external(model, path)
+def load(path: str, everything: bool = True) -> Any:
+    """The ModelProto in `path` with its external weights; ModelError says what is wrong with it.
+
+    Without `everything` large weights stay in their files, for `weights.array_of` to read.
+    """
+    model = _parsed(path, everything)
+    _check(model, path, os.path.getsize(path))
+    _load_external(model, path, everything)
     for tensor in tensors_in(model):
         check_tensor(tensor, "of %s" % path)
     return model
+
+
+def _parsed(path: str, everything: bool) -> Any:
+    try:
+        if not everything:
+            return parse(path)
+        with open(path, "rb") as stream:
+            return onnx.ModelProto.FromString(stream.read())
+    except OSError as error:
+        raise ModelError("cannot read %s: %s" % (path, error.strerror)) from error
+    except Exception as error:
+        raise ModelError(
+            "%s is not a whole ONNX model (%d bytes): it is cut off or of another kind" % (path, os.path.getsize(path)),
+            _NOT_ONNX,
+        ) from error
 
 
 def _check(model: Any, path: str, size: int) -> None:
@@ -53,12 +61,15 @@ def _check(model: Any, path: str, size: int) -> None:
         )
 
 
-def _load_external(model: Any, path: str) -> None:
+def _load_external(model: Any, path: str, everything: bool) -> None:
     folder = os.path.dirname(os.path.abspath(path))
+    for tensor in () if everything else model.graph.initializer:
+        if external_data_helper.uses_external_data(tensor) and not is_stored(tensor):
+            store(tensor, *_weights_file(tensor, path, folder))
     for tensor in tensors_in(model):
-        if not external_data_helper.uses_external_data(tensor):
+        if not external_data_helper.uses_external_data(tensor) or is_stored(tensor):
             continue
-        weights = _weights_file(tensor, path, folder)
+        weights, _, _ = _weights_file(tensor, path, folder)
         try:
             external_data_helper.load_external_data_for_tensor(tensor, folder)
         except Exception as error:  # onnx, protobuf and the operating system each raise their own
@@ -67,8 +78,8 @@ def _load_external(model: Any, path: str) -> None:
         del tensor.external_data[:]
 
 
-def _weights_file(tensor: Any, path: str, folder: str) -> str:
-    """The file with an external tensor's bytes, which must lie beside the model or below it."""
+def _weights_file(tensor: Any, path: str, folder: str) -> Tuple[str, int, int]:
+    """The file with an external tensor's bytes, which must lie beside the model or below it; where, and how many."""
     try:
         info = external_data_helper.ExternalDataInfo(tensor)
         start, length = int(info.offset or 0), int(info.length or 0)
@@ -94,7 +105,7 @@ def _weights_file(tensor: Any, path: str, folder: str) -> str:
             % (weights, tensor.name, path, os.path.getsize(weights), start + length),
             "copy the file again",
         )
-    return weights
+    return weights, start, length
 
 
 def tensors_in(model: Any) -> Iterator[Any]:
@@ -160,7 +171,10 @@ def _declared(value: Any) -> Tuple[str, str, Any]:
 
 
 def initializers(model: Any) -> Iterator[Tuple[str, np.ndarray]]:
-    """Each initializer as an array that FeedBlob takes; other dtypes are widened or left out as `widened` says."""
+    """Each initializer as an array that FeedBlob takes; other dtypes are widened or left out as `widened` says.
+
+    An array is for use at once, see `weights.array_of`.
+    """
     for tensor in model.graph.initializer:
         array, _ = _feedable(tensor)
         if array is not None:
@@ -200,10 +214,10 @@ def _feedable(tensor: Any) -> Tuple[Optional[np.ndarray], str]:
     if tensor.data_type == _TYPES.STRING:
         return np.array(list(tensor.string_data), dtype=object).reshape(tuple(tensor.dims)), ""
     if tensor.data_type in _HELD:
-        return numpy_helper.to_array(tensor), ""
+        return array_of(tensor, mapped=True), ""
     if tensor.data_type not in _WIDENED:
         return None, "Caffe2 has no tensors of %s, it is not fed" % name
-    array = numpy_helper.to_array(tensor)
+    array = array_of(tensor)
     wide = array.astype(_WIDENED[tensor.data_type])
     if array.dtype.kind == "u" and (wide < 0).any():
         return None, "values above 2**63 fit no Caffe2 type, it is not fed"

@@ -112,7 +112,7 @@ def load_model(spec: Dict[str, Any]) -> Loaded:
         return Loaded(files, pair=netdef.load_pair(files))
     from . import backend
 
-    return Loaded(files, onnx_model=backend.load(files.onnx))
+    return Loaded(files, onnx_model=backend.load(files.onnx, everything=False))
 
 
 def open_model(loaded: Loaded, spec: Dict[str, Any], on_node: Callable[[int, str], None]) -> Opened:

@@ -8,6 +8,7 @@ from onnx import numpy_helper
 
 from ..blob import STRING, TENSOR, Blob
 from ..errors import InputError, ModelError
+from .weights import is_stored
 
 __all__ = ["check_tensor", "read_tensor"]
 
@@ -67,6 +68,8 @@ def _mismatch(tensor: Any) -> str:
     if name not in _LAYOUTS:  # Caffe2 holds none of these, they are never read
         return ""
     bits, field, numbers = _LAYOUTS[name]
+    if is_stored(tensor):  # its size was looked at when its place was noted
+        return ""
     if tensor.HasField("raw_data"):
         return _differ(tensor, name, count * bits // 8, len(tensor.raw_data), "bytes")
     return _differ(tensor, name, count * numbers, len(getattr(tensor, field)), "numbers")

@@ -14,6 +14,7 @@ from onnx import numpy_helper
 
 from .light import inferable
 from .onnxfile import dense, shape_of
+from .weights import array_of
 
 __all__ = ["Shape", "Values", "dtype_name"]
 
@@ -268,7 +269,7 @@ def _array(tensor: Any) -> Optional[np.ndarray]:
     if tensor.data_type == onnx.TensorProto.STRING:
         return np.array(list(tensor.string_data), dtype=object).reshape(tuple(tensor.dims))
     try:
-        return np.asarray(numpy_helper.to_array(tensor))
+        return array_of(tensor)
     except Exception:  # a stub without data, or a type without numpy counterpart
         return None
 
