@@ -4,6 +4,7 @@ import os
 from dataclasses import dataclass, field
 from typing import Any, Dict, List, Optional, Tuple
 
+from .digests import Digests
 from .net import Net
 
 __all__ = ["Declared", "Model"]
@@ -28,7 +29,7 @@ class Model:
 
     kind: str
     files: Dict[str, str]
-    sha256: Dict[str, str]
+    digests: Digests
     init_net: Net
     predict_net: Net
     inputs: Tuple[Declared, ...]
@@ -48,17 +49,22 @@ class Model:
         folder, file = os.path.split(self.path)
         return os.path.join(os.path.basename(folder), file)
 
+    @property
+    def sha256(self) -> Dict[str, str]:
+        """The SHA-256 of each file, by file name."""
+        return self.digests.all()
+
     def output_names(self) -> List[str]:
         """The blobs that the model gives."""
         return [declared.name for declared in self.outputs]
 
     @classmethod
     def from_json(cls, data: Dict[str, Any]) -> "Model":
-        """The model that a workspace's `open` describes."""
+        """The model that a workspace's `open` describes; its files are hashed from now on."""
         return cls(
             data["kind"],
             data["files"],
-            data["sha256"],
+            Digests(data["files"].values()),
             Net.from_json(data["init_net"]),
             Net.from_json(data["predict_net"]),
             _declared(data["inputs"]),

@@ -102,6 +102,11 @@ class Operator:
                 return arg.value
         return default
 
+    def to_json(self) -> Dict[str, Any]:
+        """As plain JSON values; `operator_from_json` is the inverse."""
+        arguments = tuple(dict(argument.__dict__) for argument in self.arguments)
+        return dict(self.__dict__, arguments=arguments, node=dict(self.node.__dict__) if self.node else None)
+
     def __str__(self) -> str:
         label = self.outputs[0] if self.outputs else self.name
         return "operator %d %s%s" % (self.index, self.type, ' "%s"' % label if label else "")

@@ -24,6 +24,7 @@ LAYERS = (
     "net",
     "blob",
     "hooks",
+    "digests",
     "model",
     "capture",
     "conditions",

@@ -18,7 +18,7 @@ from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Set
 import numpy as np
 
 from ..blob import INT8, MISSING, STRING, TENSOR, UNINITIALISED, Blob
-from ..history import Output, Step
+from ..history import Kept, Output, Step
 from ..net import Operator, is_random
 from ..recording import Keep
 from ..references import Reference
@@ -355,9 +355,18 @@ class Judge:
             made = outputs[slot] if slot < len(outputs) else None
             if made is not None and made.kind == INT8:
                 continue
+            kept = self.golden.kept((op.index, slot))
+            if kept is not None and made is not None and self._as_it_lies(made, kept):
+                self.session.put(name, kept)
+                continue
             value = _as_computed(np.asarray(golden.array), made)
             if value is not None:
                 self.session.feed(name, value)
+
+    def _as_it_lies(self, made: Output, kept: Kept) -> bool:
+        """Whether a golden value's file can take the place of what was made, without a copy of it."""
+        same = made.kind == kept.kind == TENSOR and made.summary.dtype == kept.summary.dtype
+        return same and not any(step.shares for step in self.session.steps[-1:])
 
     # -- labels -------------------------------------------------------------------------------
 

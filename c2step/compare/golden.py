@@ -8,6 +8,7 @@ from typing import Dict, List, NamedTuple, Optional, Tuple
 
 from ..blob import Blob
 from ..errors import CaptureError
+from ..history import Kept
 from ..net import Net
 from ..references import Reference
 
@@ -59,6 +60,11 @@ class Golden:
         """The golden value of an output, None where there is none."""
         place = self._places.get(slot)
         return None if place is None else self.reference.blob(place.name, place.version)
+
+    def kept(self, slot: Slot) -> Optional[Kept]:
+        """The file with the golden value of an output, where it is one of a capture."""
+        place = self._places.get(slot)
+        return None if place is None else self.reference.kept(place.name, place.version)
 
     def missing(self, slot: Slot) -> str:
         """Why an output has no golden value, as far as the reference says."""

@@ -4,8 +4,6 @@ Worker side only.  The nets stay Caffe2's own protobuf objects here; `Opened.to_
 front sees.
 """
 
-import hashlib
-import os
 import warnings
 from dataclasses import dataclass, field
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
@@ -52,11 +50,9 @@ class Opened:
 
     def to_json(self) -> Dict[str, Any]:
         """What the front needs to know, as plain JSON."""
-        paths = self.files.paths()
         return {
             "kind": "onnx" if self.files.onnx else "nets",
-            "files": paths,
-            "sha256": {os.path.basename(path): _sha256(path) for path in paths.values()},
+            "files": self.files.paths(),
             "init_net": netdef.to_net(self.init_net, self.init_node_of, self.nodes).to_json(),
             "predict_net": self.to_net().to_json(),
             "inputs": [list(d) for d in self.inputs],
@@ -65,14 +61,6 @@ class Opened:
             "findings": self.findings,
             "refused": self.refused,
         }
-
-
-def _sha256(path: str) -> str:
-    digest = hashlib.sha256()
-    with open(path, "rb") as file:
-        for part in iter(lambda: file.read(1 << 20), b""):
-            digest.update(part)
-    return digest.hexdigest()
 
 
 class Loaded(NamedTuple):

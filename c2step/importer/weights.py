@@ -155,7 +155,9 @@ def whole(tensors: Iterable[Any]) -> List[Any]:
 
 
 def _whole(tensor: Any) -> Any:
-    found = _T(name=tensor.name, data_type=tensor.data_type, doc_string=tensor.doc_string)
-    found.dims.extend(tensor.dims)
+    found = _T()
+    found.CopyFrom(tensor)
+    found.ClearField("data_location")
+    found.ClearField("external_data")
     found.raw_data = array_of(tensor, mapped=True).tobytes()
     return found

@@ -7,6 +7,7 @@ import numpy as np
 
 from ..blob import STRING, TENSOR, Blob
 from ..capture import CaptureWriter, file_name, write_blob
+from ..digests import Digests
 from ..errors import ReferenceFailed, WorkerDied, WorkerTimeout
 from .engine import Engine, Shown
 from .reference import Reference, open_capture
@@ -129,6 +130,7 @@ class GoldenCapture:
     def onnxruntime(self, model: str, timeout: Optional[float]) -> None:
         """Run all nodes, starting the engine again after each death."""
         given = {name: _declared(name, array) for name, array in self.arrays.items()}
+        digests = Digests([os.path.abspath(model)])
         start, notes, begun = 0, [], False
         for _ in range(_DEATHS):
             with Engine(self.python, "onnx_engine", "onnxruntime", self.shown) as engine:
@@ -139,7 +141,7 @@ class GoldenCapture:
                         {
                             "engine": "onnxruntime",
                             "model": os.path.abspath(model),
-                            "sha256": told["sha256"],
+                            "sha256": digests.of(model),
                             "opset": told["opset"],
                             "versions": dict(told["versions"], python=engine.version),
                             "preprocessing": "",

@@ -10,6 +10,7 @@ import numpy as np
 from ..blob import INT8, STRING, TENSOR, Blob
 from ..capture import HEADER, Capture
 from ..errors import CaptureError, near
+from ..history import Kept
 
 __all__ = ["Reference", "open_capture", "open_folder", "open_npz"]
 
@@ -33,13 +34,16 @@ class Reference:
         self.notes: List[str] = list(notes)
         self.missing: Dict[str, str] = {}
         self._values: Dict[str, Dict[int, Load]] = {}
+        self._kept: Dict[Load, Kept] = {}
 
     def __contains__(self, name: object) -> bool:
         return name in self._values
 
-    def add(self, name: str, version: int, load: Load) -> None:
-        """Say where one version of a value is."""
+    def add(self, name: str, version: int, load: Load, kept: Optional[Kept] = None) -> None:
+        """Say where one version of a value is; `kept` is its file, where it has one of its own in a capture."""
         self._values.setdefault(name, {})[version] = load
+        if kept is not None:
+            self._kept[load] = kept
 
     def names(self) -> List[str]:
         """Every name that has a value, in the order in which they were made."""
@@ -61,6 +65,12 @@ class Reference:
             raise CaptureError("%s has no %s: %s" % (self.source, shown, self.missing[name]))
         raise CaptureError("%s has no %s" % (self.source, shown), near(name, list(self._values) + list(self.missing)))
 
+    def kept(self, name: str, version: Optional[int] = None) -> Optional[Kept]:
+        """The capture's file that holds a value, None where there is none."""
+        versions = self._values.get(name, {})
+        wanted = version if version is not None or not versions else max(versions)
+        return self._kept.get(versions[wanted]) if wanted in versions else None
+
     def get(self, name: str, version: Optional[int] = None) -> np.ndarray:
         """One value as numbers (of an Int8 blob the real ones), mapped from its file where that is possible."""
         array = self.blob(name, version).real()
@@ -78,6 +88,7 @@ class Reference:
         for new, old in names.items():
             if old in self._values:
                 made._values[new] = self._values[old]
+                made._kept.update((load, self._kept[load]) for load in self._values[old].values() if load in self._kept)
             elif old in self.missing:
                 made.missing[new] = self.missing[old]
         return made
@@ -89,7 +100,9 @@ def open_capture(path: str) -> Reference:
     reference = Reference(path, capture.header, capture.header.get("notes", ()))
     for stored in capture.blobs():
         if capture.has_value(stored):
-            reference.add(stored.name, stored.version, _from_capture(capture, stored.name, stored.version))
+            load = _from_capture(capture, stored.name, stored.version)
+            kept = Kept(os.path.join(path, stored.file), stored.kind, stored.summary) if stored.file else None
+            reference.add(stored.name, stored.version, load, kept)
     for row in capture.rows:
         _explain(reference, row)
     return reference

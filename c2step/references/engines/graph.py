@@ -5,7 +5,6 @@ off, holds no more in memory than one node needs, and leaves every other node st
 refused or ends the process.
 """
 
-import hashlib
 import os
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple
 
@@ -65,14 +64,6 @@ class Graph:
         self.opset = next((int(e.version) for e in self.model.opset_import if e.domain in _STANDARD), 1)
         self.nodes: List[Tuple[int, Any]] = list(self._in_order())
         self.fixed: Set[str] = {name for _, node in self.nodes if _is_constant(node) for name in node.output}
-
-    def digest(self) -> str:
-        """The SHA-256 of the file."""
-        total = hashlib.sha256()
-        with open(self.path, "rb") as file:
-            for block in iter(lambda: file.read(1 << 20), b""):
-                total.update(block)
-        return total.hexdigest()
 
     def inputs(self) -> List[Any]:
         """The ValueInfoProtos of the inputs that are no initializers."""
