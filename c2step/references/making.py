@@ -146,6 +146,7 @@ class GoldenCapture:
                             "versions": dict(told["versions"], python=engine.version),
                             "preprocessing": "",
                             "notes": notes,
+                            **({"quantised": told["quantised"]} if told["quantised"] else {}),
                         }
                     )
                 try:

@@ -14,6 +14,7 @@ from c2step.errors import ReferenceFailed
 
 from .exposing import expose
 from .graph import Call, Graph, dense
+from .quantised import quantised
 from .serve import Event, serve
 from .values import WIDER, Values, type_of
 
@@ -46,7 +47,13 @@ class _Engine:
             versions["onnxruntime"] = onnxruntime.__version__
         given = request.get("inputs")
         notes = [] if given is None else list(_check_inputs(self.graph, given))
-        return {"versions": versions, "notes": notes, "opset": self.graph.opset, "nodes": len(self.graph.nodes)}
+        return {
+            "versions": versions,
+            "notes": notes,
+            "opset": self.graph.opset,
+            "nodes": len(self.graph.nodes),
+            "quantised": quantised(self.graph),
+        }
 
     def run(self, request: Dict[str, Any], send: Event) -> Dict[str, Any]:
         """Run the nodes from position `start` on, with an event before and after each."""
