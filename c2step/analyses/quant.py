@@ -48,7 +48,7 @@ class Quantised(NamedTuple):
 
 
 class LeftOut(NamedTuple):
-    """What was not compared: of the float side each blob with the reason, and names that only the quantised side has."""
+    """What was not compared: blobs of the float side with the reason, and what only the quantised side has."""
 
     reasons: Dict[str, str]
     others: List[str]
@@ -134,7 +134,9 @@ def _told(side: Reference, name: str, blob: Blob) -> Optional[_Values]:
     if blob.kind == INT8:
         return _Values(name, np.asarray(blob.real()), stored, blob.scale, blob.zero_point)
     line = (side.meta.get("quantised") or {}).get(name)
-    scale, zero = (None, None) if line is None else (_number(side, line["scale"]), _number(side, line["zero_point"]))
+    if line is None:
+        return None
+    scale, zero = _number(side, line["scale"]), _number(side, line["zero_point"])
     if scale is None or zero is None:
         return None
     if scale.size > 1:

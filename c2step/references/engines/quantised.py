@@ -109,10 +109,7 @@ def _numbers(graph: Graph, name: str) -> Any:
     """A number, a list of them, or the name of a value that is computed; None for what is too large."""
     if name not in graph.initializers and name not in graph.fixed:
         return name
-    if name in graph.fixed:
-        array = _constant(graph, name)
-    else:
-        array = dense(graph.loaded(graph.initializers[name]))
+    array = _constant(graph, name) if name in graph.fixed else dense(graph.loaded(graph.initializers[name]))
     if array is None or array.size > _MOST:
         return None
     return array.reshape(-1)[0].item() if array.size == 1 else array.reshape(-1).tolist()
