@@ -16,7 +16,19 @@ from typing import Any
 from .errors import C2StepError
 
 __version__ = "0.1.0"
-__all__ = ["C2StepError", "after", "before", "dump", "enter", "open", "open_capture", "repro", "resume", "wrapped"]
+__all__ = [
+    "C2StepError",
+    "after",
+    "against",
+    "before",
+    "dump",
+    "enter",
+    "open",
+    "open_capture",
+    "repro",
+    "resume",
+    "wrapped",
+]
 
 
 def open(model: Any = None, inputs: Any = None, **options: Any) -> Any:
@@ -40,6 +52,24 @@ def open_capture(directory: str) -> Any:
     from .capture import Capture
 
     return Capture(directory)
+
+
+def against(
+    session: Any,
+    spec: str,
+    names: Any = None,
+    engine_runtime: Any = None,
+    timeout: Any = None,
+    rtol: Any = None,
+    atol: Any = None,
+    tolerance: Any = (),
+) -> Any:
+    """Load golden values into a session, as `reference SPEC` does; see `c2step.compare.against.Against`."""
+    from .compare.loading import load_against
+    from .compare.tolerance import Tolerances
+
+    rules = Tolerances.parse(*tolerance, rtol=rtol, atol=atol)
+    return load_against(session, spec, None, names, engine_runtime, timeout, rules)
 
 
 def before(*patterns: str) -> Any:

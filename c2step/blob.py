@@ -6,7 +6,7 @@ Int8 tensor with scale and zero point, strings.  `kind` says which, so that text
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 import numpy as np
@@ -103,6 +103,10 @@ class Blob:
     scale: Optional[float] = None
     zero_point: Optional[int] = None
     text: str = ""
+
+    def part(self, index: Any) -> "Blob":
+        """The part of it at a numpy index, as a blob; IndexError where that does not fit."""
+        return replace(self, array=None if self.array is None else np.asarray(self.array[index]))
 
     def real(self) -> Optional[np.ndarray]:
         """The values as numbers: dequantised to float32 for Int8, the array itself otherwise."""

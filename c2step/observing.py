@@ -11,10 +11,21 @@ from .stepper import Session
 
 __all__ = ["LOOKS", "VERBS", "Observer", "observed"]
 
-_MOVING = ("step", "next", "until", "cont", "run", "restart", "back", "skip", "goto", "rcontinue", "rerun")
+_MOVING = ("step", "next", "until", "cont", "run", "again", "restart", "back", "skip", "goto", "rcontinue", "rerun")
 _CHANGING = ("feed", "put", "patch", "unpatch", "edit", "unedit", "keep_up_to", "limit_memory")
-_SETTING = ("set_break", "watch", "delete_break", "wrap", "unwrap", "hook", "unhook")
-VERBS = frozenset(_MOVING + _CHANGING + _SETTING + ("save", "write_net"))
+_SETTING = (
+    "set_break",
+    "watch",
+    "delete_break",
+    "enable",
+    "ignore",
+    "set_commands",
+    "wrap",
+    "unwrap",
+    "hook",
+    "unhook",
+)
+VERBS = frozenset(_MOVING + _CHANGING + _SETTING + ("save", "save_all", "write_net"))
 LOOKS = frozenset(["fetch"])
 _OURS = ("c2step.compare", "c2step.reproducing", "c2step.analyses", "c2step.report")
 
@@ -22,14 +33,17 @@ _OURS = ("c2step.compare", "c2step.reproducing", "c2step.analyses", "c2step.repo
 class Observer:
     """Is told of each verb, after it was done."""
 
-    def did(self, verb: str, arguments: Tuple[Any, ...], options: Dict[str, Any]) -> None:
-        """A verb of the session was called with these."""
+    def did(self, verb: str, arguments: Tuple[Any, ...], options: Dict[str, Any], result: Any) -> None:
+        """A verb of the session was called with these, and gave this."""
 
     def looked(self, verb: str, arguments: Tuple[Any, ...], options: Dict[str, Any]) -> None:
         """A value was looked at."""
 
     def set(self, name: str, value: Any) -> None:
         """An attribute of the session was set."""
+
+    def typed(self, command: str) -> None:
+        """A command of the prompt was run, and all that it did with the session was told."""
 
 
 def observed(session: Session, observers: Sequence[Observer]) -> Session:
@@ -46,21 +60,28 @@ class _Observed:
         if name in VERBS:
             return self._telling(name, found, [observer.did for observer in self._observers])
         if name in LOOKS:
-            return self._telling(name, found, [observer.looked for observer in self._observers])
+            looked = [observer.looked for observer in self._observers]
+            return self._telling(name, found, [_without_result(tell) for tell in looked])
         return found
+
+    def typed(self, command: str) -> None:
+        for observer in self._observers:
+            observer.typed(command)
 
     def _telling(self, name: str, verb: Callable[..., Any], listeners: Sequence[Callable[..., None]]) -> Any:
         def call(*arguments: Any, **options: Any) -> Any:
             result = verb(*arguments, **options)
             if not _asked_by_us():
                 for listener in listeners:
-                    listener(name, arguments, options)
+                    listener(name, arguments, options, result)
             return result
 
         return call
 
     def __setattr__(self, name: str, value: Any) -> None:
         setattr(self._session, name, value)
+        if name != "compared" and _asked_by_us():
+            return
         for observer in self._observers:
             observer.set(name, value)
 
@@ -69,6 +90,10 @@ class _Observed:
 
     def __exit__(self, *_: Any) -> None:
         self._session.close()
+
+
+def _without_result(tell: Callable[..., None]) -> Callable[..., None]:
+    return lambda verb, arguments, options, result: tell(verb, arguments, options)
 
 
 def _asked_by_us() -> bool:

@@ -47,7 +47,7 @@ class Checkpoints(Observer):
         self.prompt: Dict[str, Any] = prompt or {}
         self._settings: Any = None
 
-    def did(self, verb: str, arguments: Tuple[Any, ...], options: Dict[str, Any]) -> None:
+    def did(self, verb: str, arguments: Tuple[Any, ...], options: Dict[str, Any], result: Any) -> None:
         """Write it after each verb; what the journal says as well need not be written at once."""
         if verb not in _FORWARD or time.monotonic() - self._when > _SECONDS:
             self.write()

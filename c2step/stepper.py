@@ -8,7 +8,7 @@ back from the capture, never computed again.
 import fnmatch
 import os
 from dataclasses import replace
-from typing import Any, Callable, Dict, List, Optional, Set, Tuple
+from typing import Any, Callable, Dict, List, Optional, Sequence, Set, Tuple
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from .net import Operator
 from .patching import Patch
 from .recording import Keep, Recording, describe_run
 from .running import Runner, Stop
+from .snapshot import save_all
 from .timeline import Timeline
 from .workspace import Change, Workspace
 from .wraps import Wraps, condition_of
@@ -184,14 +185,18 @@ class Session(Runner):
         steps: Tuple[Step, ...] = ()
         for _ in range(count):
             if self.position >= self.net_size:
-                self.position = 0
-                self.iteration += 1
-                self.letters = {}
+                self.again()
             stop = self.cont()
             steps += stop.steps
             if stop.reason != "end":
                 break
         return replace(stop, steps=steps)
+
+    def again(self) -> Stop:
+        """Stand before operator 0 for the next run of predict_net, on the workspace that this one left."""
+        self.position, self.letters = 0, {}
+        self.iteration += 1
+        return self.stop("start")
 
     # -- going back ---------------------------------------------------------------------------
 
@@ -320,15 +325,23 @@ class Session(Runner):
         wanted = [n for n in names if (not pattern or fnmatch.fnmatchcase(n, pattern)) and self._timeline.has_been(n)]
         return [(name, self.history.version(name), self.summary(name)) for name in wanted]
 
-    def save(self, name: str, path: str, version: Optional[int] = None) -> str:
-        """Write a blob to a .npy file and return its path."""
+    def save(self, name: str, path: str, version: Optional[int] = None, index: Any = None) -> str:
+        """Write a blob, or the part of it at a numpy `index`, to a .npy file and return its path."""
         blob = self.fetch(name, version)
         if blob.array is None:
             raise UsageError("%s has no value to save: %s" % (name, blob.text or blob.kind))
+        try:
+            blob = blob if index is None else blob.part(index)
+        except IndexError as error:
+            raise UsageError("the slice does not fit %s: %s" % (name, error)) from None
         if os.path.isdir(path):
             path = os.path.join(path, file_name(self.history.version(name), "v", name, blob.kind))
         write_blob(path, blob)
         return path
+
+    def save_all(self, folder: str) -> int:
+        """Write every blob that is there into a folder, as a capture; returns how many."""
+        return save_all(self, folder)
 
     def unfed(self) -> List[str]:
         """The inputs of predict_net that have no value."""
@@ -381,8 +394,23 @@ class Session(Runner):
         return [point for point in points if not self._breakpoints.adopt(self.model.predict_net, point)]
 
     def breakpoint(self, number: int) -> Breakpoint:
-        """A breakpoint by its number; `enabled`, `ignore` and `commands` may be set on it."""
+        """A breakpoint by its number."""
         return self._breakpoints.find(number)
+
+    def enable(self, number: int, on: bool = True) -> Breakpoint:
+        """Let a breakpoint stop, or nothing stop there for now."""
+        self.breakpoint(number).enabled = on
+        return self.breakpoint(number)
+
+    def ignore(self, number: int, count: int) -> Breakpoint:
+        """Let the next `count` hits of a breakpoint go by."""
+        self.breakpoint(number).ignore = count
+        return self.breakpoint(number)
+
+    def set_commands(self, number: int, commands: Sequence[str]) -> Breakpoint:
+        """The commands that a prompt runs at each stop there."""
+        self.breakpoint(number).commands[:] = commands
+        return self.breakpoint(number)
 
     def commands_of(self, number: int) -> List[str]:
         """The commands to run where a breakpoint stops, also a temporary one that is gone."""

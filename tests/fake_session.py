@@ -8,10 +8,12 @@ import numpy as np
 
 from c2step.blob import INT8, MISSING, TENSOR, UNINITIALISED, Blob, BlobSummary
 from c2step.breakpoints import Breakpoint, find_operator
+from c2step.capture import write_blob
 from c2step.errors import UsageError
 from c2step.history import Output, Step
 from c2step.model import Declared
 from c2step.net import BlobVersion, Net, OnnxNode, Operator
+from c2step.snapshot import save_all
 from c2step.stepper import Stop
 
 
@@ -193,6 +195,16 @@ class FakeSession:
 
     def unwrap(self, pattern: str) -> None:
         del self.wraps[pattern]
+
+    def save(self, name: str, path: str, version: Optional[int] = None, index: Any = None) -> str:
+        blob = self.fetch(name, version)
+        if blob.array is None:
+            raise UsageError("%s has no value to save: %s" % (name, blob.text or blob.kind))
+        write_blob(path, blob if index is None else blob.part(index))
+        return path
+
+    def save_all(self, folder: str) -> int:
+        return save_all(self, folder)
 
     def dirty_blobs(self) -> Set[str]:
         return set()

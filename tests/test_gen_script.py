@@ -6,8 +6,10 @@ import subprocess
 import sys
 
 import numpy as np
+import pytest
 
 import c2step
+import c2step.stepper
 from c2step.cli import main
 from c2step.errors import ExitStatus
 from c2step.observing import observed
@@ -18,12 +20,12 @@ from oracle import same_bytes
 from shared_material import CHECKOUT
 
 
-def run(path, tail=""):
+def run(path, tail="", folder="/"):
     """Run a script in a process of its own; what it prints."""
     with open(path) as file:
         code = compile_with(file.read(), path, tail)
     done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                          cwd="/", env=dict(os.environ, PYTHONPATH=CHECKOUT), universal_newlines=True,
+                          cwd=folder, env=dict(os.environ, PYTHONPATH=CHECKOUT), universal_newlines=True,
                           timeout=60)  # fmt: skip
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -110,3 +112,98 @@ def test_a_place_that_cannot_be_written_is_said(models, tmp_path, capsys):
         [os.path.join(models, "digits_native"), "--gen-script", str(tmp_path / "no" / "s.py"), "-c", "step"]
     ) == (ExitStatus.CAPTURE)
     assert "cannot write" in capsys.readouterr().err
+
+
+def session_of(words, commands, path, monkeypatch, folder):
+    """Run commands in a folder with a script of them; what the session came to."""
+    seen = {}
+    close = c2step.stepper.Session.close
+
+    def closing(session):
+        if session.model.init_net is not None and "place" not in seen:
+            seen["place"] = (session.position, session.iteration, len(session.steps))
+            seen["points"] = [str(point) + repr((point.ignore, point.commands)) for point in session.breakpoints]
+        close(session)
+
+    os.makedirs(str(folder))
+    monkeypatch.chdir(folder)
+    with monkeypatch.context() as patched:
+        patched.setattr(c2step.stepper.Session, "close", closing)
+        status = main(words + ["--gen-script", path, "-c", commands])
+    return seen, status
+
+
+SHOWN = """
+print((session.position, session.iteration, len(session.steps)))
+print([str(point) + repr((point.ignore, point.commands)) for point in session.breakpoints])
+"""
+
+
+@pytest.mark.parametrize("commands", [
+    "break Relu; disable 1; break MaxPool; ignore 2 1; tbreak prob; continue; save conv1 X",
+    "break Relu; disable; enable 1; continue; save conv1[0, :2, ...] part.npy; save conv1@1; save conv1; save all out",
+    "break 'conv*'; commands 1\ninspect conv1\ncontinue\nend\ncontinue",
+    "until 2; reference GOLDEN; break if fail or max_abs > 0; ignore $ 1; run; try conv2 pads=0,1; display fc",
+    "wrap Relu --check range:-1:1; continue; delete; run; info wraps; write-net net.pb; history conv1",
+    "watch relu1; break if max > 1; continue; continue; rcontinue; uncatch crash; goto 5; skip; alias x = step; x",
+])  # fmt: skip
+def test_the_script_comes_to_the_same_place_breakpoints_and_files(models, tmp_path, monkeypatch, commands):
+    folder = os.path.join(models, "digits_cnn")
+    words = [os.path.join(folder, "model.onnx"), "--input", os.path.join(folder, "input.npz")]
+    path = str(tmp_path / "script.py")
+    commands = commands.replace("GOLDEN", os.path.join(folder, "reference.npz"))
+    seen, status = session_of(words, commands, path, monkeypatch, tmp_path / "prompt")
+    assert status in (ExitStatus.OK, ExitStatus.DIFFERS, ExitStatus.OPERATOR)
+    os.makedirs(str(tmp_path / "script"))
+    said = run(path, SHOWN, str(tmp_path / "script")).splitlines()
+    assert said[-2] == str(seen["place"])
+    assert said[-1] == str(seen["points"])
+    files = sorted(found(tmp_path / "prompt"))
+    assert files == sorted(found(tmp_path / "script"))
+    for name in files:
+        if name.endswith((".npy", "X", ".pb")):
+            with open(str(tmp_path / "prompt" / name), "rb") as one, open(str(tmp_path / "script" / name), "rb") as two:
+                assert one.read() == two.read(), name
+
+
+def found(folder):
+    for parent, _, names in os.walk(str(folder)):
+        for name in names:
+            yield os.path.relpath(os.path.join(parent, name), str(folder))
+
+
+def test_what_no_verb_stands_for_is_a_comment(models, tmp_path, monkeypatch):
+    folder = os.path.join(models, "digits_cnn")
+    words = [os.path.join(folder, "model.onnx"), "--input", os.path.join(folder, "input.npz")]
+    path = str(tmp_path / "script.py")
+    golden = os.path.join(folder, "reference.npz")
+    typed = ["try conv2 pads=0,1", "compare conv1 %s" % golden, "display conv1", "alias x = step", "history conv1",
+             "repro conv1 -o cut", "stats > figures"]  # fmt: skip
+    session_of(words, "step 3; reference %s; %s" % (golden, "; ".join(typed)), path, monkeypatch, tmp_path / "prompt")
+    with open(path) as file:
+        lines = file.read().splitlines()
+    for command in typed:
+        assert "# at the prompt alone: " + command in lines or command.split()[0] in ("compare", "display"), command
+
+
+def test_a_run_that_was_cut_short_is_so_many_steps(models, tmp_path, monkeypatch):
+    folder = os.path.join(models, "digits_cnn")
+    words = [os.path.join(folder, "model.onnx"), "--input", os.path.join(folder, "input.npz")]
+    path = str(tmp_path / "script.py")
+    with c2step.open(os.path.join(folder, "model.onnx"), words[2:], in_process=True) as plain:
+        writer = ScriptWriter(path, opening({"model": words[0], "inputs": words[2:]}))
+        session, run_range = observed(plain, [writer]), plain.workspace.run
+
+        def interrupted(request, on_events):
+            run_range(dict(request, last=5), on_events)
+            return "stopped"
+
+        session.run()
+        plain.workspace.run = interrupted
+        assert session.run().reason == "interrupted"
+        writer.close()
+        assert (plain.position, plain.iteration, len(plain.steps)) == (5, 2, 16)
+        assert run(path, SHOWN).splitlines()[-2] == str((5, 2, 16))
+    full, status = session_of(words + ["--max-bytes", "12k"], "run", path, monkeypatch, tmp_path / "full")
+    assert status == ExitStatus.CAPTURE
+    assert run(path, SHOWN).splitlines()[-2] == str(full["place"])

@@ -42,6 +42,7 @@ LAYERS = (
     "calling",
     "patching",
     "running",
+    "snapshot",
     "stepper",
     "nested",
     "observing",

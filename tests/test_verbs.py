@@ -331,6 +331,25 @@ def test_against_on_the_command_line(tmp_path, monkeypatch, capsys):
     assert main(words + [golden(n=truth()["n"] + 1), "-c", "continue", "--atol", "2"]) == ExitStatus.OK
 
 
+def test_a_block_of_commands_is_given_up_or_ended(session, tmp_path):
+    env = environment(tmp_path, tty=True)
+    lines = iter(["break s", "commands 1", "where", "end", "commands 1", "nonsense", KeyboardInterrupt,
+                  "info breakpoints", "commands 1", "inspect r", EOFError, "continue", EOFError, "never"])  # fmt: skip
+
+    def read():
+        line = next(lines)
+        if isinstance(line, str):
+            return line
+        raise line
+
+    assert interact(session, env, read) == ExitStatus.OK
+    said = env.stdout.getvalue()
+    assert said.count("up to end; Ctrl-C leaves them as they were") == 3
+    assert "    where\n" in said.split("given up")[1] and "nonsense" not in said.split("given up")[1]
+    assert session.breakpoint(1).commands == ["inspect r"] and "r@1\ndtype" in said
+    assert next(lines) == "never"
+
+
 # -- the prompt itself ------------------------------------------------------------------------------
 
 

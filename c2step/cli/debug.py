@@ -14,6 +14,7 @@ from typing import Any, Dict, Iterator, List, Optional
 
 from ..budget import estimate
 from ..compare.against import Against
+from ..compare.loading import load_against
 from ..compare.tolerance import Tolerances
 from ..errors import ExitStatus, UsageError
 from ..importer.inputs import parse_dims
@@ -24,7 +25,7 @@ from ..repl.loop import interact, run_commands, run_file
 from ..resuming import Checkpoints, last_left, read_saved
 from ..scripting import ScriptWriter, opening
 from ..stepper import Session
-from .against import add_tolerances, reference_for, said, tolerances_of
+from .against import Progress, add_tolerances, said, tolerances_of
 from .options import add_session, bytes_text, opened, parse_bytes, say, show_output, warn_unfed
 
 __all__ = ["add_arguments", "run"]
@@ -128,6 +129,7 @@ def _opening(options: argparse.Namespace) -> str:
     given: Dict[str, Any] = {name: os.path.abspath(path) for name, path in paths.items() if path}
     given.update(inputs=[_absolute(word) for word in options.input], runtime=options.runtime, timeout=options.timeout)
     given.update(dims=parse_dims(options.dim), as_float32=options.as_float32, partial=options.partial)
+    given.update(max_memory=options.max_memory, max_bytes=options.max_bytes)
     if options.importing != "faithful":
         given["importing"] = options.importing
     if options.random_inputs is not None:
@@ -148,9 +150,19 @@ def _absolute(word: str) -> str:
 def _against(session: Session, options: argparse.Namespace, folder: str, rules: Tolerances) -> Optional[Against]:
     if not options.against:
         return None
-    made = reference_for(session, options.against, folder, options.names, options.engine_runtime, options.timeout)
-    said(made)
-    return Against(session, made, rules, options.against)
+    found = load_against(
+        session,
+        options.against,
+        folder,
+        options.names,
+        options.engine_runtime,
+        options.timeout,
+        rules,
+        Progress("reference").node,
+        show_output,
+    )
+    said(found.reference)
+    return found
 
 
 def _say_disk(session: Session, limit: int) -> None:

@@ -34,10 +34,16 @@ class Against:
     """Golden values for a session's outputs; conditions of the session may ask for them from then on."""
 
     def __init__(
-        self, session: Session, reference: Reference, tolerances: Optional[Tolerances] = None, label: str = ""
+        self,
+        session: Session,
+        reference: Reference,
+        tolerances: Optional[Tolerances] = None,
+        label: str = "",
+        how: Optional[Dict[str, Any]] = None,
     ) -> None:
-        """`label` is what to call them, the reference's source unless given."""
+        """`label` is what to call them, the reference's source unless given; `how` are the words they came of."""
         self.reference = reference
+        self.how = how
         self.label = label or reference.source
         self.golden = Golden(session.model.predict_net, reference)
         self.tolerances = tolerances or Tolerances()

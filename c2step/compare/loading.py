@@ -1,8 +1,12 @@
 """Make or open the golden values that a user names, for the command line and the prompt alike."""
 
+import os
+import shutil
 import sys
+import tempfile
+import weakref
 from contextlib import contextmanager
-from typing import Callable, Iterator, List, Optional
+from typing import Any, Callable, Dict, Iterator, List, Optional
 
 import numpy as np
 
@@ -10,9 +14,11 @@ from ..errors import UsageError
 from ..references import Elsewhere, Match, Reference, load, match_modules
 from ..stepper import Session
 from ..workspace.runtime import find_runtime
+from .against import Against
 from .lockstep import run_elsewhere
+from .tolerance import Tolerances
 
-__all__ = ["make_reference", "matched", "undisturbed", "unpatched"]
+__all__ = ["load_against", "make_reference", "matched", "undisturbed", "unpatched"]
 
 Progress = Callable[[int, int, str], None]
 
@@ -42,6 +48,48 @@ def make_reference(
         runtime = found.value if found.kind == "runtime" else "%s:%s" % (found.kind, found.value)
         return run_elsewhere(session, runtime, directory, timeout)
     return matched(session, found) if match and found.meta.get("engine") == "torch" else found
+
+
+def load_against(
+    session: Session,
+    spec: str,
+    directory: Optional[str] = None,
+    names: Optional[str] = None,
+    engine_runtime: Optional[str] = None,
+    timeout: Optional[float] = None,
+    tolerances: Optional[Tolerances] = None,
+    progress: Optional[Progress] = None,
+    shown: Optional[Callable[[str], None]] = None,
+) -> Against:
+    """Load golden values into a session; conditions may ask for them from then on.  See `make_reference`.
+
+    Without a directory, what is made lies in a temporary one that goes away with the result.
+    """
+    folder = directory or tempfile.mkdtemp(prefix="c2step-reference-")
+    try:
+        found = make_reference(session, spec, folder, names, engine_runtime, timeout, True, progress, shown)
+    except BaseException:
+        if directory is None:
+            shutil.rmtree(folder, ignore_errors=True)
+        raise
+    rules = tolerances or Tolerances()
+    how: Dict[str, Any] = {
+        "spec": _absolute(spec),
+        "names": names and os.path.abspath(names),
+        "engine_runtime": engine_runtime,
+    }
+    how.update(timeout=timeout, rtol=rules.rtol, atol=rules.atol, tolerance=[str(rule) for rule in rules.rules])
+    made = Against(session, found, rules, spec, how)
+    if directory is None:
+        weakref.finalize(made, shutil.rmtree, folder, True)
+    return made
+
+
+def _absolute(spec: str) -> str:
+    """The words of a reference with the file that they name by its whole path."""
+    if os.path.exists(spec):
+        return os.path.abspath(spec)
+    return ":".join(os.path.abspath(part) if os.path.isfile(part) else part for part in spec.split(":"))
 
 
 def _python(session: Session) -> str:

@@ -62,6 +62,12 @@ class Context:
             reference = self.against.label if self.against else ""
             self.checkpoints.remember({"displays": displays, "inside": inside, "reference": reference})
 
+    def typed(self, command: str) -> None:
+        """Tell those who observe the session that a command has been run."""
+        tell = getattr(self.frames.outermost, "typed", None)
+        if tell is not None:
+            tell(command)
+
     # -- golden values ------------------------------------------------------------------------
 
     def load(self, against: Optional["Against"]) -> None:

@@ -57,6 +57,11 @@ class Frames:
         return self._at(len(self._entered))
 
     @property
+    def outermost(self) -> "Session":
+        """The session of predict_net."""
+        return self._outermost
+
+    @property
     def entered(self) -> List[Inside]:
         """The operators that were entered, outermost first."""
         self._settle()

@@ -12,7 +12,7 @@ import signal
 import threading
 from contextlib import contextmanager
 from types import FrameType
-from typing import TYPE_CHECKING, Iterable, Iterator, List, Optional, Tuple
+from typing import TYPE_CHECKING, Callable, Iterable, Iterator, List, Optional, Tuple
 
 from ..errors import C2StepError, ExitStatus, OperatorError, UsageError, WorkerDied
 from .aliases import Aliases
@@ -42,6 +42,7 @@ class Interpreter:
         self._compared = ExitStatus.OK  # DIFFERS outweighs INCONCLUSIVE
         self._sources: List[str] = []
         self._collecting: Optional[List[str]] = None  # the commands of a breakpoint, up to `end`
+        self._collected: Callable[[List[str]], object] = lambda lines: None
         self.aliases = Aliases(table.words())
         context.interpreter = self
 
@@ -73,16 +74,26 @@ class Interpreter:
             else:
                 yield from self.aliases.expand(command)
 
-    def collect(self, into: List[str]) -> None:
-        """Take what comes, up to `end`, as the commands of a breakpoint."""
-        into.clear()
-        self._collecting = into
+    def collect(self, done: Callable[[List[str]], object]) -> None:
+        """Take what comes, up to `end`, as the commands of a breakpoint, and hand it to `done`."""
+        self._collecting, self._collected = [], done
+
+    @property
+    def collecting(self) -> bool:
+        """Whether lines are taken as the commands of a breakpoint."""
+        return self._collecting is not None
+
+    def end_collecting(self, keep: bool) -> None:
+        """End that; the commands are as they were before unless what came is to be kept."""
+        lines, self._collecting = self._collecting, None
+        if keep and lines is not None:
+            self._collected(lines)
 
     def _run_one(self, text: str) -> Iterator[Result]:
         """Run a command, and where it stops at breakpoints, their commands; a further stop takes the rest's place."""
         if self._collecting is not None:
             if text == "end":
-                self._collecting = None
+                self.end_collecting(True)
             else:
                 self._collecting.append(text)
             self.context.remember()
@@ -116,6 +127,7 @@ class Interpreter:
         except KeyboardInterrupt:
             self._note(INTERRUPTED)
             yield INTERRUPTED
+        self.context.typed(text)
 
     def _results(self, item: Command, words: str) -> Iterator[Result]:
         words, output = (words, None) if item.raw else split_output(words)

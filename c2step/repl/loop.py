@@ -127,10 +127,15 @@ def interact(
     while going:
         try:
             line = read()
-        except KeyboardInterrupt:  # Ctrl-C clears the line
+        except KeyboardInterrupt:  # Ctrl-C clears the line, and gives up what is being collected
+            if interpreter.collecting:
+                interpreter.end_collecting(False)
+                interpreter.context.show("given up; the commands are as they were")
             continue
         except EOFError:
-            break
+            going = interpreter.collecting
+            interpreter.end_collecting(True)
+            continue
         going = _answer(interpreter, line)
     interpreter.context.close()
     return ExitStatus.OK

@@ -4,7 +4,7 @@ from typing import List, Optional
 
 from ...compare.against import Against
 from ...compare.blame import blame as judge
-from ...compare.loading import make_reference, undisturbed, unpatched
+from ...compare.loading import load_against, undisturbed, unpatched
 from ...compare.proof import prove as replace_each
 from ...errors import ExitStatus
 from ...render import blame_lines, next_line, quote
@@ -30,8 +30,8 @@ def reference(context: Context, spec: Optional[ReferenceSpec] = None, *, names: 
         context.load(None)
         return "no reference is loaded"
     if spec is not None:
-        found = make_reference(context.session, spec, context.scratch("reference"), names)
-        context.load(Against(context.session, found, context.tolerances, spec))
+        folder = context.scratch("reference")
+        context.load(load_against(context.session, spec, folder, names, tolerances=context.tolerances))
     against = context.loaded()
     return "\n".join(_told(against) + ["reference: %s" % note for note in against.reference.notes])
 

@@ -3,8 +3,6 @@
 import glob
 from typing import List, Optional, Tuple
 
-import numpy as np
-
 from ...blob import Blob, BlobSummary
 from ...errors import UsageError
 from ...render import blob_label, blob_rows, quote, shape_text, stats_rows, summary_lines, values_text
@@ -83,7 +81,6 @@ def part(blob: Blob, ref: BlobRef) -> Blob:
     if blob.array is None:
         raise UsageError("%s holds no array, so it has no part %s" % (blob_label(ref.name), ref.index_text))
     try:
-        array = np.asarray(blob.array[ref.index])
+        return blob.part(ref.index)
     except IndexError as error:
         raise UsageError("%s does not fit the shape %s: %s" % (ref, shape_text(blob.array.shape), error)) from None
-    return Blob(blob.name, blob.kind, array, blob.scale, blob.zero_point, blob.text)

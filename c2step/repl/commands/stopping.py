@@ -96,20 +96,20 @@ def disable(context: Context, number: Optional[BreakpointNumber] = None) -> str:
 def _switched(context: Context, number: Optional[int], on: bool) -> str:
     points = [context.session.breakpoint(number)] if number is not None else list(context.session.breakpoints)
     for point in points:
-        point.enabled = on
+        context.session.enable(point.number, on)
     return "\n".join("%s %d" % ("enabled" if on else "disabled", p.number) for p in points) or "no breakpoint is set"
 
 
 @command()
 def ignore(context: Context, number: BreakpointNumber, count: Count) -> str:
     """Let the next COUNT hits of a breakpoint go by."""
-    context.session.breakpoint(number).ignore = count
+    context.session.ignore(number, count)
     return "breakpoint %d lets %d hits go by" % (number, count)
 
 
 @command()
 def commands(context: Context, number: BreakpointNumber) -> str:
-    """Take the lines that follow, up to `end`, as commands that are run at each stop there.
+    """Take the lines that follow, up to `end` (or Ctrl-D), as commands that are run at each stop there.
 
     commands 1
     inspect conv1[0, :5]
@@ -118,8 +118,10 @@ def commands(context: Context, number: BreakpointNumber) -> str:
 
     `commands 1` and at once `end` takes them away.
     """
-    context.interpreter.collect(context.session.breakpoint(number).commands)
-    return ""
+    session = context.session
+    session.breakpoint(number)
+    context.interpreter.collect(lambda lines: session.set_commands(number, lines))
+    return "their lines, up to end; Ctrl-C leaves them as they were" if context.environment.is_tty else ""
 
 
 @command()
