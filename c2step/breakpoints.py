@@ -26,7 +26,7 @@ class Breakpoint:
     """Stops before each operator that `where` names, or after one for which `condition` holds.
 
     With `watch`, `where` is a blob, and it stops after an operator that changed it.  `ignore` is how many
-    more hits go by, `commands` are run at each stop.
+    more hits go by, `commands` are run at each stop, `owner` is the wrap whose check it is.
     """
 
     number: int
@@ -38,6 +38,7 @@ class Breakpoint:
     watch: bool = False
     ignore: int = 0
     commands: List[str] = field(default_factory=list)
+    owner: str = ""
 
     @property
     def before(self) -> bool:
@@ -47,6 +48,8 @@ class Breakpoint:
     @property
     def word(self) -> str:
         """What it is called."""
+        if self.owner:
+            return "%s, breakpoint" % self.owner
         return "watch" if self.watch else "temporary breakpoint" if self.temporary else "breakpoint"
 
     def __str__(self) -> str:

@@ -20,7 +20,7 @@ import os
 import re
 import zipfile
 from dataclasses import dataclass
-from typing import Any, Dict, Iterator, List, Optional, Tuple, cast
+from typing import Any, Dict, Iterable, Iterator, List, Optional, Tuple, cast
 
 import numpy as np
 
@@ -129,6 +129,12 @@ class Pack:
             self._file.truncate(self._end)
             raise disk_error(error, self._path) from error
 
+    def cut(self, end: int) -> None:
+        """Take away what was added from this place on."""
+        self.flush()
+        self._end = end
+        self._file.truncate(end)
+
     def close(self) -> None:
         """Close the file."""
         self._file.close()
@@ -222,6 +228,7 @@ class StoredBlob:
     file: Optional[str]
     index: Optional[int]
     slot: int
+    type: str = ""
 
 
 class CaptureWriter:
@@ -378,6 +385,19 @@ def summary_of(folder: str, out: Dict[str, Any]) -> BlobSummary:
     return read_blob(os.path.join(folder, out["file"]), out["name"], out["kind"]).summary()
 
 
+def _standing(lines: Iterable[Tuple[int, Any]]) -> List[Tuple[int, Any]]:
+    """The rows that were not taken back later, with their numbers; those of other events are left out."""
+    found: List[Tuple[int, Any]] = []
+    for number, row in lines:
+        event = row.get("event") if isinstance(row, dict) else None
+        if event in ("back", "restart"):
+            to = int(row.get("to", 0))
+            found = [(n, r) for n, r in found if not isinstance(r, dict) or r.get("tick", -1) < to]
+        elif event is None:
+            found.append((number, row))
+    return found
+
+
 class Capture:
     """A capture opened for reading: `rows` in order, `blobs()`, and `load(name, version)`."""
 
@@ -389,14 +409,12 @@ class Capture:
         self.rows: List[Dict[str, Any]] = []
         self._blobs: Dict[Tuple[str, int], StoredBlob] = {}
         try:
-            for number, row in _lines(path):
+            for number, row in _standing(_lines(path)):
                 self._take(number, row)
         except OSError as error:
             raise CaptureError("cannot read %s: %s" % (os.path.join(path, JOURNAL), error.strerror)) from error
 
     def _take(self, number: int, row: Any) -> None:
-        if isinstance(row, dict) and "event" in row:
-            return
         damage = CaptureError(
             "%s line %d tells of no operator: the capture is damaged" % (os.path.join(self.path, JOURNAL), number),
             "make it again, or take the line away",
@@ -414,7 +432,14 @@ class Capture:
             summary = summary_of(self.path, out)
             out.setdefault("summary", summary.to_json())
             stored = StoredBlob(
-                out["name"], out.get("version", 1), out["kind"], summary, out.get("file"), row.get("index"), slot
+                out["name"],
+                out.get("version", 1),
+                out["kind"],
+                summary,
+                out.get("file"),
+                row.get("index"),
+                slot,
+                row.get("type", ""),
             )
             self._blobs[(stored.name, stored.version)] = stored
 

@@ -107,8 +107,8 @@ class Changes:
         return min((p.index + 1 for p in self.patches if p.index is not None and p.index >= position), default=None)
 
     def took(self, step: Step) -> None:
-        """Take note of the last step."""
-        place = len(self._timeline.steps) - 1
+        """Take note of a step, one of the last."""
+        place = step.tick
         self._ran_as.pop(place, None)
         changes = self.edits.get(step.index)
         if changes:
@@ -209,6 +209,23 @@ class Changes:
                 places.add(place)
                 old |= {BlobVersion(out.name, out.version) for out in step.written}
         return places
+
+    def edited(self) -> Set[int]:
+        """The operators that ran as something else than they are now."""
+        places = self.dirty()
+        steps = self._timeline.steps
+        return {
+            steps[place].index for place in places if self._ran_as.get(place, ()) != self.edits.get(steps[place].index, ())
+        }
+
+    def laid_in(self, first: int, last: int) -> List[Tuple[Patch, int]]:
+        """The patches that were put in after more than `first` steps and at most `last`, with the versions they made."""
+        found = []
+        for (name, at), version in sorted(self._live.items(), key=lambda item: item[0][1]):
+            patch = next((patch for patch in self.patches if patch.name == name), None)
+            if patch is not None and first < at <= last:
+                found.append((patch, version))
+        return found
 
     def dirty_blobs(self) -> Set[str]:
         """Blobs whose live value a dirty step wrote."""

@@ -1,10 +1,11 @@
 """What a session writes as it goes: its capture."""
 
+import contextlib
 import os
 import shutil
 import tempfile
 from dataclasses import dataclass, replace
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -139,6 +140,19 @@ class Recording:
         lines, self._lines = self._lines, []
         if lines:
             self._begun().add_lines("".join(lines))
+
+    def take_back(self, steps: Sequence[Step]) -> None:
+        """Take away what the last steps wrote; the journal must say already that they do not count."""
+        outputs = [out for step in steps for out in step.written if out.file]
+        self._bytes = max(0, self._bytes - sum([out.summary.nbytes + NPY_HEADER for out in outputs]))
+        packed = [int(str(out.file).rpartition("#")[2]) for out in outputs if PACK in str(out.file)]
+        for out in outputs:
+            if PACK not in str(out.file):
+                with contextlib.suppress(OSError):
+                    os.remove(os.path.join(self.directory, str(out.file)))
+        if packed:
+            self._pack = self._pack or Pack(self.directory)
+            self._pack.cut(min(packed))
 
     def event(self, kind: str, **what: Any) -> None:
         """Journal what is no operator: going back, a feed."""

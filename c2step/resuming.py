@@ -122,7 +122,12 @@ def state_of(session: Session, value: Any) -> Dict[str, Any]:
         "breakpoints": [_point(point) for point in session.breakpoints],
         "catching": sorted(session.catching),
         "wraps": [
-            {"pattern": pattern, "directory": directory, "calls": "calls" in session.wrap_effects.get(pattern, "")}
+            {
+                "pattern": pattern,
+                "directory": directory,
+                "calls": "calls" in session.wrap_effects.get(pattern, ""),
+                "check": session.checks(pattern),
+            }
             for pattern, directory in session.wraps.items()
         ],
     }
@@ -292,20 +297,22 @@ class _Rebuilt:
 
     def _read(self, rows: Iterable[Dict[str, Any]]) -> None:
         """Steps and how they were taken back, up to the last command that was ended."""
-        history = self._session.history
+        stand: Rows = []
         for row in rows:
             kind = row.get("event")
             if kind == "back":
-                del history.steps[int(row["to"]) :]
+                del stand[int(row["to"]) :]
             elif kind == "restart":
-                del history.steps[:]
+                del stand[:]
             elif kind is None and row["status"] == "ok":
-                history.add(self._step(row), self._folder)
+                stand.append(row)
+        for row in stand:
+            self._session.history.add(self._step(row), self._folder)
 
     def _read_on(self, rows: Rows) -> None:
         """What the command did in which the front ended."""
         session = self._session
-        for row in rows:
+        for row in _without_values(rows):
             kind = row.get("event")
             if kind == "feed":
                 self._feed(row)
@@ -362,6 +369,22 @@ class _Rebuilt:
         return found
 
 
+def _without_values(rows: Rows) -> Rows:
+    """The rows; those of steps that were taken back later have lost their values."""
+    found: Rows = []
+    for row in rows:
+        if row.get("event") in ("back", "restart"):
+            to = int(row.get("to", 0))
+            found = [_emptied(r) if "event" not in r and r["tick"] >= to else r for r in found]
+        found.append(row)
+    return found
+
+
+def _emptied(row: Dict[str, Any]) -> Dict[str, Any]:
+    parts = {key: [dict(out, file=None) for out in row[key]] for key in ("outputs", "touched") if key in row}
+    return dict(row, **parts)
+
+
 def _set_stops(session: Session, state: Dict[str, Any]) -> List[str]:
     """Breakpoints and wraps; those that cannot be set again are named."""
     notes = []
@@ -384,9 +407,10 @@ def _set_stops(session: Session, state: Dict[str, Any]) -> List[str]:
 
 def _wrap(session: Session, row: Dict[str, Any]) -> List[str]:
     """Wrap again; the breakpoints of its checks are there already, the user's function is not."""
+    check, points = row.get("check") or ("", [])
     try:
-        if row["directory"]:
-            session.wrap(row["pattern"], row["directory"], resume=True)
+        if row["directory"] or check:
+            session.resume_wrap(row["pattern"], row["directory"], check, list(points))
     except C2StepError as error:
         return ["the wrap of %s is gone: %s" % (row["pattern"], error.message)]
     return ["the function of the wrap of %s is gone: wrap again" % row["pattern"]] if row["calls"] else []

@@ -242,7 +242,8 @@ class Runner:
     def undo(self, count: int) -> Stop:
         """Take back the last `count` steps."""
         steps = self.steps
-        target = steps[len(steps) - count]
+        undone = steps[len(steps) - count :]
+        target = undone[0]
         detail = self._timeline.back(count)
         self.position, self.iteration = target.index, target.iteration
         skipped = {i: letter for i, letter in self.letters.items() if letter == "S" and i < self.position}
@@ -251,6 +252,7 @@ class Runner:
         self.changes.went_back()
         self._calling.went_back()
         self._timeline.recording.event("back", to=len(steps))
+        self._timeline.recording.take_back(undone)
         return self.stop("step", (), detail)
 
     def hits_at(self, count: int) -> Dict[int, str]:

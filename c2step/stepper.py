@@ -66,11 +66,13 @@ class Session(Runner):
         if keep is not None:
             self._timeline.recording.close()
             self._timeline.recording = Recording(keep, self.header)
+        undone = [] if keep is not None else self.steps
         self._timeline.begin(dict(self._timeline.inputs))
+        self._timeline.recording.event("restart")
+        self._timeline.recording.take_back(undone)
         self.changes.began()
         self._calling.began()
         self.position, self.iteration, self.letters = 0, 1, {}
-        self._timeline.recording.event("restart")
         return self.stop("start")
 
     @property
@@ -417,27 +419,35 @@ class Session(Runner):
         return self._breakpoints.commands_of(number)
 
     def delete_break(self, number: int) -> None:
-        """Take a breakpoint away."""
+        """Take a breakpoint away; one that is a wrap's check is no longer checked, then."""
         self._breakpoints.delete(number)
+        self._wraps.unchecked(number)
 
     @property
     def wraps(self) -> Dict[str, str]:
         """The wrapped operator types and the directories that their inputs and outputs go to."""
         return self._wraps.directories
 
+    def checks(self, pattern: str) -> Tuple[str, List[int]]:
+        """What a wrap checks, and the numbers of the breakpoints that do it."""
+        wrapped = self._wraps.all[pattern]
+        return wrapped.check, list(wrapped.points)
+
+    def resume_wrap(self, pattern: str, directory: str, check: str, points: List[int]) -> None:
+        """Wrap again as in an earlier session; the breakpoints of its check must be there."""
+        wrapped = self._wraps.add(pattern, sorted({op.type for op in self.model.predict_net.operators}))
+        wrapped.check, wrapped.points = check, points
+        for number in points:
+            self.breakpoint(number).owner = wrapped.label
+        if directory:
+            self._wraps.save(wrapped, directory, True)
+
     @property
     def wrap_effects(self) -> Dict[str, str]:
         """What each wrap does beside saving, in words."""
         return {pattern: wrapped.effects for pattern, wrapped in self._wraps.all.items()}
 
-    def wrap(
-        self,
-        pattern: str,
-        save: Optional[str] = None,
-        check: str = "",
-        call: Optional[Hook] = None,
-        resume: bool = False,
-    ) -> str:
+    def wrap(self, pattern: str, save: Optional[str] = None, check: str = "", call: Optional[Hook] = None) -> str:
         """Do something whenever an operator of a type runs: save what it reads and writes, check, call a hook.
 
         `check` is nan, range, range:LOW:HIGH or reference: a run stops after an operator that does not pass.
@@ -451,9 +461,12 @@ class Session(Runner):
         try:
             if check:
                 wrapped.check = check
-                wrapped.points = [self.set_break("type:" + t, condition=conditions[t]).number for t in wrapped.types]
+                points = [self.set_break("type:" + t, condition=conditions[t]) for t in wrapped.types]
+                for point in points:
+                    point.owner = wrapped.label
+                wrapped.points = [point.number for point in points]
             if save is not None or not (check or call):
-                self._wraps.save(wrapped, save, resume)
+                self._wraps.save(wrapped, save)
         except C2StepError:
             self.unwrap(pattern)
             raise

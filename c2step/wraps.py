@@ -66,6 +66,11 @@ class Wrapped:
     points: List[int] = field(default_factory=list)
 
     @property
+    def label(self) -> str:
+        """What its check is called at a stop."""
+        return "wrap %s --check %s" % (self.pattern, self.check)
+
+    @property
     def effects(self) -> str:
         """What it does beside saving, in words."""
         words = ["checks %s" % self.check] if self.check else []
@@ -116,6 +121,15 @@ class Wraps:
         if wrapped.directory and wrapped.directory not in self.directories.values():
             self._writers.pop(wrapped.directory).close()
         return wrapped
+
+    def unchecked(self, number: int) -> None:
+        """A breakpoint is gone; a wrap whose check it was does the rest, and goes away where nothing is left."""
+        for wrapped in [wrapped for wrapped in self.all.values() if number in wrapped.points]:
+            wrapped.points.remove(number)
+            if not wrapped.points:
+                wrapped.check = ""
+                if not (wrapped.directory or wrapped.hook):
+                    del self.all[wrapped.pattern]
 
     def request(self) -> List[List[str]]:
         """Regular expressions and directories, for the workspace."""

@@ -247,7 +247,7 @@ def test_what_a_patch_may_not_be(session, tmp_path, assignment, error):
 def test_dirty_operators_and_what_runs_them_again(say, session):
     say("continue")
     said = say("patch r = 1")
-    assert said.endswith('4 operators ran on other values and are dirty (*), the first is operator 1 Scale "s"')
+    assert said.endswith('4 operators (the first is operator 1 Scale "s") ran on other values: dirty (*)')
     marked = [line.split()[0] for line in say("blobs").splitlines() if line.endswith("  *dirty")]
     assert marked == ["s@2", "n@1", "p@1"] and say("inspect s").startswith("s@2  *dirty\n")
     listed = say("list all")

@@ -36,13 +36,12 @@ def channels(captures: Iterable[Capture], weak_share: float = 0.01, axis: int = 
     """The channels (axis 1 of a batch) of every blob that has some, in the order of the first capture."""
     sums: Dict[BlobVersion, _Sums] = {}
     for capture in captures:
-        types = {row.get("index"): row.get("type", "") for row in capture.rows}
         for stored in capture.blobs():
             blob = capture.load(stored.name, stored.version, mapped=True) if capture.has_value(stored) else None
             array = None if blob is None else _batched(blob, axis)
             if array is not None:
                 key = BlobVersion(stored.name, stored.version)
-                sums.setdefault(key, _Sums(types.get(stored.index, ""))).add(array)
+                sums.setdefault(key, _Sums(stored.type)).add(array)
     return [found.result(key, weak_share) for key, found in sums.items() if found.count]
 
 

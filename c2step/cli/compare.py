@@ -54,7 +54,6 @@ def _is_capture(path: str) -> bool:
 
 
 def _captures(actual: Capture, reference: Capture, rules: Tolerances) -> "tuple[List[Row], Tally]":
-    types = {row.get("index"): row.get("type", "") for row in reference.rows}
     ours = {(blob.name, blob.version): blob for blob in actual.blobs()}
     rows, tally = [], Tally()
     for theirs in reference.blobs():
@@ -64,7 +63,7 @@ def _captures(actual: Capture, reference: Capture, rules: Tolerances) -> "tuple[
             tally.miss("%s has no %s" % (actual.path, label))
             rows.append({"blob": label, "verdict": "missing"})
             continue
-        rows.append(_stored(label, mine, theirs, actual, reference, types.get(theirs.index, ""), rules, tally))
+        rows.append(_stored(label, mine, theirs, actual, reference, theirs.type, rules, tally))
     for name, version in ours:
         tally.miss("%s has no %s" % (reference.path, blob_label(name, version)))
         rows.append({"blob": blob_label(name, version), "verdict": "missing"})

@@ -51,18 +51,17 @@ def _show_capture(capture: Capture, options: argparse.Namespace) -> None:
     if options.json:
         print(json.dumps({"capture": capture.header, "operators": capture.rows}, indent=1))
         return
-    rows = [_blob_row(blob, capture) for blob in capture.blobs()]
+    rows = [_blob_row(blob) for blob in capture.blobs()]
     print("\n".join(table(rows)) if rows else "no blobs")
     for row in capture.rows:
         if row.get("status") != "ok":
             print("operator %s %s %s: %s" % (row.get("index"), row["type"], row.get("status"), row.get("error")))
 
 
-def _blob_row(blob: StoredBlob, capture: Capture) -> List[str]:
-    types = {row.get("index"): row.get("type", "") for row in capture.rows}
+def _blob_row(blob: StoredBlob) -> List[str]:
     return [
         "-" if blob.index is None else str(blob.index),
-        types.get(blob.index, ""),
+        blob.type,
         blob_label(blob.name, blob.version),
         summary_line(blob.summary),
         blob.file or "-",

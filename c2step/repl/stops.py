@@ -21,7 +21,8 @@ SHOWN = 12  # comparisons, from the last; those that fail come first
 def at_stop(context: Context, stop: "Stop") -> Tuple[List[str], Optional[ExitStatus]]:
     """Lines to say at a stop, and the exit status that the comparisons stand for."""
     compared, status = _compared(context, stop)
-    return _shared(stop) + budget_lines(context, stop) + compared + display_lines(context), status
+    said = _shared(stop) + _patched(context, stop) + budget_lines(context, stop)
+    return said + compared + display_lines(context), status
 
 
 def _shared(stop: "Stop") -> List[str]:
@@ -32,6 +33,17 @@ def _shared(stop: "Stop") -> List[str]:
             seen.setdefault(frozenset((name, other)), "%s shares its storage with %s: who changes one changes both" % (
                 quote(name), quote(other)))  # fmt: skip
     return list(seen.values())
+
+
+def _patched(context: Context, stop: "Stop") -> List[str]:
+    """The patches that took the place of what was written."""
+    session = context.session
+    count = len(session.steps)
+    ran = sum(step.status == "ok" for step in stop.steps)
+    return [
+        "%s is live, the patch %s" % (blob_label(patch.name, version), patch)
+        for patch, version in session.changes.laid_in(count - ran, count)
+    ]
 
 
 def _compared(context: Context, stop: "Stop") -> Tuple[List[str], Optional[ExitStatus]]:

@@ -124,8 +124,19 @@ def _dirty_lines(context: Context) -> List[str]:
     dirty = sorted(context.session.dirty_operators())
     if not dirty:
         return []
-    first = context.net.operators[dirty[0]]
-    return ["%d operators ran on other values and are dirty (*), the first is %s" % (len(dirty), first)]
+    edited = sorted(context.session.changes.edited())
+    others = [index for index in dirty if index not in edited]
+    lines = []
+    if edited:
+        lines.append("%s before the edit: dirty (*)" % _ran(context, edited))
+    if others:
+        lines.append("%s on other values: dirty (*)" % _ran(context, others))
+    return lines
+
+
+def _ran(context: Context, indices: List[int]) -> str:
+    first = context.net.operators[indices[0]]
+    return "%s ran" % first if len(indices) == 1 else "%d operators (the first is %s) ran" % (len(indices), first)
 
 
 @command()

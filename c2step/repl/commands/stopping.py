@@ -74,11 +74,16 @@ def watch(context: Context, place: WatchPlace) -> str:
 
 @command(aliases=("d",))
 def delete(context: Context, number: Optional[BreakpointNumber] = None) -> str:
-    """Delete a breakpoint or watch, or all of them."""
-    numbers: List[int] = [number] if number is not None else [b.number for b in list(context.session.breakpoints)]
-    for each in numbers:
-        context.session.delete_break(each)
-    return "\n".join("deleted breakpoint %d" % each for each in numbers) or "no breakpoint is set"
+    """Delete a breakpoint or watch, or all of them; checks of wraps go by their numbers, or with `unwrap`."""
+    points = context.session.breakpoints
+    chosen = [p for p in points if p.number == number or number is None and not p.owner]
+    if number is not None and not chosen:
+        context.session.breakpoint(number)  # says that there is none
+    for point in chosen:
+        context.session.delete_break(point.number)
+    lines = ["deleted %s%d" % (p.word + " " if p.owner else "breakpoint ", p.number) for p in chosen]
+    stay = [] if chosen else ["%s stays, and goes with unwrap" % p.owner for p in points]
+    return "\n".join(lines + stay) or "no breakpoint is set"
 
 
 @command()
@@ -160,7 +165,7 @@ def breakpoints_text(context: Context) -> str:
 
 
 def _kind(item: Breakpoint) -> str:
-    word = "watch" if item.watch else "once" if item.temporary else "always"
+    word = item.owner or "watch" if item.owner or item.watch else "once" if item.temporary else "always"
     return "%s if %s" % (word, item.condition) if item.condition else word
 
 
