@@ -212,14 +212,11 @@ class Changes:
 
     def edited(self) -> Set[int]:
         """The operators that ran as something else than they are now."""
-        places = self.dirty()
-        steps = self._timeline.steps
-        return {
-            steps[place].index for place in places if self._ran_as.get(place, ()) != self.edits.get(steps[place].index, ())
-        }
+        ran = [(place, self._timeline.steps[place].index) for place in self.dirty()]
+        return {index for place, index in ran if self._ran_as.get(place, ()) != self.edits.get(index, ())}
 
     def laid_in(self, first: int, last: int) -> List[Tuple[Patch, int]]:
-        """The patches that were put in after more than `first` steps and at most `last`, with the versions they made."""
+        """The patches that were put in after more than `first` steps and at most `last`, with their versions."""
         found = []
         for (name, at), version in sorted(self._live.items(), key=lambda item: item[0][1]):
             patch = next((patch for patch in self.patches if patch.name == name), None)

@@ -235,3 +235,12 @@ def test_a_failing_branch_leaves_nothing_behind(tmp_path):
         stop = session.run()
         assert (stop.reason, stop.position) == ("failed", 1) and 'MatMul "h" inside it' in stop.detail
         assert same_bytes(session.fetch("acc").array, FEEDS["x"])
+
+
+def test_what_is_made_again_is_named_and_chance_only_where_there_is_some(tmp_path):
+    path, inputs = lstm(tmp_path, True)
+    with c2step.open(predict_net=path, inputs=[inputs]) as session:
+        session.run()
+        session.run()
+        assert session.back(3).detail == "cell/step_workspaces was made again by running %d operators" % (
+            2 * session.net_size - 3)  # fmt: skip

@@ -160,3 +160,16 @@ def test_a_file_that_does_not_load_is_said(tmp_path):
     (tmp_path / "bad.py").write_text("1 / 0\n")
     with pytest.raises(UsageError, match="ZeroDivisionError"):
         load_hook("%s:f" % (tmp_path / "bad.py"), "Conv")
+
+
+def test_a_check_belongs_to_its_wrap(tmp_path):
+    with chain(tmp_path, "Relu", "Sqr", "Copy") as session:
+        text, _ = said(session, "wrap Sqr --check range:0:3; break 2; delete; info wraps; continue; where")
+        assert "wrap Sqr --check range:0:3 stays" in said(session, "delete")[0]
+        assert session.position == 2 and "wrap Sqr --check range:0:3, breakpoint 1: y1" in text
+        assert list(session.wraps) == ["Sqr"] and [point.number for point in session.breakpoints] == [1]
+        text, _ = said(session, "delete 1; info wraps; restart; continue")
+        assert "nothing is wrapped" in text and session.position == 3
+        folder = session.wrap("Sqr", str(tmp_path / "out"), check="nan")
+        session.delete_break(session.breakpoints[0].number)
+        assert session.wraps == {"Sqr": folder} and session.wrap_effects == {"Sqr": ""}

@@ -341,3 +341,40 @@ def test_what_is_no_tensor_and_what_does_not_fit(caffe2, tmp_path, monkeypatch):
     with c2step.wrapped("Dropout", save=str(tmp_path / "full")) as wrapping:
         assert caffe2.RunNetOnce(net)
     assert "disk is full" in wrapping.notes[0]
+
+
+def test_a_predictor_from_before_is_left_alone_and_said(caffe2, tmp_path):
+    from caffe2.python import core
+
+    net, empty = core.Net("relu"), core.Net("nothing")
+    net.Relu(["x"], ["y"])
+    net.Proto().external_input.append("x")
+    net.Proto().external_output.append("y")
+    made = caffe2.Predictor(empty.Proto().SerializeToString(), net.Proto().SerializeToString())
+    x = np.array([-1, 2], np.float32)
+    before = dict(vars(type(made)))
+    with c2step.wrapped("Relu", save=str(tmp_path / "out")) as wrapping:
+        for _ in range(2):
+            assert made.run([x])[0].tolist() == [0, 2]
+        inside = caffe2.Predictor(empty.Proto().SerializeToString(), net.Proto().SerializeToString())
+        assert inside.run([x])[0].tolist() == [0, 2] and wrapping.saved == 1
+        with c2step.wrapped("Relu", save=str(tmp_path / "more")) as more:
+            assert inside.run([x])[0].tolist() == made.run([x])[0].tolist() == [0, 2]
+    assert [note for note in wrapping.notes if "Predictor was made before" in note] == wrapping.notes != []
+    assert more.saved == 0 and len(more.notes) == 1
+    assert dict(vars(type(made))) == before and made.run([x])[0].tolist() == [0, 2]
+
+
+def test_show_names_each_operator_that_ran_alone(caffe2, tmp_path, capsys):
+    from caffe2.python import core
+
+    from c2step.cli import main
+
+    caffe2.ResetWorkspace()
+    caffe2.FeedBlob("x", np.ones((1, 1, 4, 4), np.float32))
+    operators = [core.CreateOperator("Relu", ["x"], ["r"]), core.CreateOperator("MaxPool", ["r"], ["mp"], kernel=2)]
+    with c2step.wrapped(save=str(tmp_path / "out")):
+        caffe2.RunOperatorsOnce(operators)
+    assert main(["show", str(tmp_path / "out")]) == 0
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert [(line[1], line[2]) for line in lines] == [("Relu", "r@1"), ("MaxPool", "mp@1")]

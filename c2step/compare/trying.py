@@ -148,7 +148,9 @@ def before_and_after(
     op = session.model.predict_net.operators[index]
     unready = [name for name in op.inputs if name and not session.history.exists(name)]
     if unready:
-        raise UsageError("%s has no values to run on: %s is not there" % (op, unready[0]), "run to it: until %d" % index)
+        raise UsageError(
+            "%s has no values to run on: %s is not there" % (op, unready[0]), "run to it: until %d" % index
+        )
     inputs = _Inputs(session, None, [])
     was = _trial(session, index, "before", None, inputs)
     new = _trial(session, index, "after", [], inputs)

@@ -121,11 +121,16 @@ class Wrapping:
         self._patch(space, "_create_net", self._creating(space._create_net, 1))
         self._patch(space, "_run_net", self._rewritten(space._run_net, self._rewrite_sequential, at=1))
         self._patch(space, "_run_plan", self._rewritten(space._run_plan, plans, at=1))
-        self._patch(C, "Predictor", self._predictor(C.Predictor))
+        root = C.Predictor
+        while hasattr(root, "__wrapped__"):
+            root = root.__wrapped__
+        predictor = self._predictor(C.Predictor)
+        self._patch(C, "Predictor", predictor)
+        self._patch(root, "run", self._of_before(root.run, predictor))
 
     def _patch(self, owner: Any, name: str, value: Any) -> None:
         if hasattr(owner, name):  # an older Caffe2 has fewer
-            self._patches.append((owner, name, getattr(owner, name)))
+            self._patches.append((owner, name, vars(owner).get(name, getattr(owner, name))))  # a method as it stands
             value.__wrapped__ = getattr(owner, name)
             setattr(owner, name, value)
 
@@ -209,6 +214,19 @@ class Wrapping:
                 return guarded(super().run, inputs)
 
         return Predictor
+
+    def _of_before(self, original: Any, predictor: Any) -> Any:
+        """A Predictor's own `run`, which says of one that has no calls of ours in its nets that it goes unwatched.
+
+        Its workspace and its nets cannot be reached from outside.
+        """
+
+        def run(made: Any, inputs: Any) -> Any:
+            if not isinstance(made, predictor):
+                self.note("a Predictor was made before the wrapping began: its operators are not saved; make it inside")
+            return original(made, inputs)
+
+        return run
 
     def _guarded(self, original: Any, *arguments: Any) -> Any:
         """Call Caffe2; an operator that fails is journalled, a hook's own error comes out as it was."""
