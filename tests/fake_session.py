@@ -59,6 +59,7 @@ class FakeSession:
         self.breakpoints: List[Breakpoint] = []
         self.wraps: Dict[str, str] = {}
         self.wrap_effects: Dict[str, str] = {}
+        self.changes = SimpleNamespace(laid_in=lambda first, last: [])
         self.calls: List[str] = []
         self.restart()
 
