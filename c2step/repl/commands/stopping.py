@@ -74,7 +74,7 @@ def watch(context: Context, place: WatchPlace) -> str:
 
 @command(aliases=("d",))
 def delete(context: Context, number: Optional[BreakpointNumber] = None) -> str:
-    """Delete a breakpoint or watch, or all of them; checks of wraps go by number, or with `unwrap`."""
+    """Delete a breakpoint or watch, or all of them."""
     points = context.session.breakpoints
     chosen = [p for p in points if p.number == number or number is None and not p.owner]
     if number is not None and not chosen:
