@@ -482,4 +482,6 @@ def _answer(found: Dict[str, Any]) -> List[str]:
         "output %s: %s" % (quote(name), words.get(verdict, verdict)) for name, verdict in found["outputs"].items()
     ]
     counts = "%(compared)d compared, %(failed)d failed, %(skipped)d skipped, %(missing)d missing" % found
+    if found.get("aside"):
+        counts += ", %d without a golden value by nature" % found["aside"]
     return lines + ["%s: %s" % (found["verdict"], counts)]

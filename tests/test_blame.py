@@ -12,6 +12,7 @@ import c2step
 from c2step.cli.against import reference_for
 from c2step.compare.blame import blame
 from c2step.compare.verdict import Verdict
+from c2step.render import blame_lines
 
 SILENT = [
     "01_upsample_linear_to_nearest", "03_pool_ceil_mode_dropped", "04_auto_pad_same_dropped",
@@ -294,3 +295,58 @@ def test_golden_values_of_another_type_accuse_nobody_of_taking_them(models, tmp_
         assert not found.origins and found.verdict is Verdict.INCONCLUSIVE
     else:
         assert all("int64" in judged.reason for judged in found.origins)
+
+
+# -- PASS means that every ONNX value was compared -------------------------------------------------
+
+
+def onnx_values(path):
+    """The names that an ONNX graph gives to what its nodes make."""
+    import onnx
+
+    return [name for node in onnx.load(path).graph.node for name in node.output if name]
+
+
+def test_values_inside_a_node_stand_aside_and_are_counted(models, tmp_path):
+    folder = os.path.join(models, "digits_lstm")
+    found = blamed(folder + "/model.onnx", [folder + "/input.npz"], "onnxruntime", tmp_path)
+    values = onnx_values(folder + "/model.onnx")
+    written = [name for judged in found.operators for name in judged.operator.outputs]
+    tally = found.tally
+    assert found.verdict is Verdict.PASS and (tally.missing, tally.skipped, tally.failed) == (0, 0, 0)
+    assert tally.compared == len(values) and tally.aside == len(written) - len(values) > 0
+    told = found.to_json()
+    assert told["aside"] == tally.aside and not told["missing"]
+    assert blame_lines(told)[-1].endswith("0 missing, %d without a golden value by nature" % tally.aside)
+    assert "%d without a golden value by nature" % tally.aside in tally.line()
+
+
+@pytest.mark.parametrize("without", ["a", "b", "ya", "yb", None])
+def test_a_missing_onnx_value_is_never_a_pass(tmp_path, without):
+    """Also where its operator has another output that was compared."""
+    import onnx
+    from onnx import TensorProto, helper
+    from test_analyses import runtime_values
+
+    nodes = [helper.make_node("Split", ["x"], ["a", "b"], axis=1, split=[1, 2]),
+             helper.make_node("Relu", ["a"], ["ya"]), helper.make_node("Neg", ["b"], ["yb"])]  # fmt: skip
+    float_ = TensorProto.FLOAT
+    ends = [helper.make_tensor_value_info(n, float_, [2, k]) for n, k in (("x", 3), ("ya", 1), ("yb", 2))]
+    model = helper.make_model(helper.make_graph(nodes, "g", ends[:1], ends[1:]), ir_version=6,
+                              opset_imports=[helper.make_opsetid("", 9)])  # fmt: skip
+    path = str(tmp_path / "m.onnx")
+    onnx.save(model, path)
+    x = np.random.RandomState(0).randn(2, 3).astype(np.float32)
+    right = runtime_values(path, ["a", "b"], {"x": x})
+    right.update(ya=np.maximum(right["a"], 0), yb=-right["b"])
+    np.savez(str(tmp_path / "right.npz"), **{name: value for name, value in right.items() if name != without})
+    found = blamed(path, {"x": x}, str(tmp_path / "right.npz"), tmp_path)
+    assert found.verdict is (Verdict.INCONCLUSIVE if without else Verdict.PASS) and not found.origins
+    assert (found.tally.compared, found.tally.missing) == ((3, 1) if without else (4, 0))
+
+
+def test_a_mask_that_the_model_gives_out_is_no_pass(shared, tmp_path):
+    folder = os.path.join(shared, "cases", "48_fetch_returns_text")
+    found = blamed(os.path.join(folder, "model.onnx"), [os.path.join(folder, "inputs.npz")], "onnxruntime", tmp_path)
+    assert [judged.operator.index for judged in found.origins] == guilty(folder) == [0]
+    assert found.verdict is Verdict.FAIL and found.outputs["mask"] == "FAIL" and found.outputs["y"] == "PASS"

@@ -23,6 +23,7 @@ from ..net import Operator, is_random
 from ..recording import Keep
 from ..references import Reference
 from ..stepper import Session, Stop
+from .aside import Aside
 from .comparison import Comparison
 from .golden import Golden
 from .hints import explain
@@ -145,6 +146,7 @@ class Blame:
             "compared": self.tally.compared,
             "skipped": self.tally.skipped,
             "missing": self.tally.missing,
+            "aside": self.tally.aside,
             "failed": self.tally.failed,
             "reasons": self.tally.summary(),
             "outputs": self.outputs,
@@ -185,6 +187,7 @@ class Judge:
         self.session = session
         self.net = session.model.predict_net
         self.golden = Golden(self.net, reference)
+        self.aside = Aside(self.net, session.model.output_names())
         self.tolerances = tolerances
         self.progress = progress
         self.judged = [Judged(op) for op in self.net.operators]
@@ -206,7 +209,7 @@ class Judge:
 
     def _outputs(self) -> Dict[str, str]:
         """How each of the model's outputs came out in the run: PASS, FAIL or what else there is to say."""
-        said = {}
+        said = dict.fromkeys(self._unmade(), "missing")
         for name in self.session.model.output_names():
             producers = self.net.producers(name)
             if producers:
@@ -266,7 +269,7 @@ class Judge:
         if golden is None:
             return None
         if output.kind in (UNINITIALISED, MISSING):
-            if golden.array is None or _benign(op, slot):
+            if golden.array is None or self.aside.unwritten(op, slot):
                 return None
             return Comparison(Verdict.FAIL, "declared output %s was never written" % output.name)
         actual = self.session.kept(output)
@@ -438,7 +441,7 @@ class Judge:
     ) -> None:
         op = judged.operator
         if is_culprit and is_random(op):
-            judged.label, judged.reason, judged.accepted = UNCOMPARED, "draws random numbers", True
+            judged.label, judged.reason = UNCOMPARED, "draws random numbers"
         elif is_culprit:
             judged.label, judged.reason = ORIGIN, _why(judged.alone)
             if judged.since is not None and not judged.alone.error:
@@ -468,7 +471,7 @@ class Judge:
             judged.reason, judged.accepted = "judged with operator %d" % holders[-1].operator.index, True
         elif not op.outputs:
             judged.reason, judged.accepted = "has no outputs", True
-        elif all(_benign(op, slot) for slot in range(len(op.outputs))):
+        elif all(self.aside.unwritten(op, slot) for slot in range(len(op.outputs))):
             judged.reason, judged.accepted = "its outputs are not computed in test mode", True
         else:
             reasons = [self.golden.missing((op.index, slot)) for slot in range(len(op.outputs))]
@@ -477,7 +480,7 @@ class Judge:
     def _label_uncompared(self, judged: Judged) -> None:
         op = judged.operator
         judged.reason = "%s was never written" % ", ".join(op.outputs)
-        judged.accepted = all(self.golden.blob((op.index, s)) is None or _benign(op, s) for s in range(len(op.outputs)))
+        judged.accepted = all(self.aside.reason(op, slot) for slot in range(len(op.outputs)))
 
     def _spread(self, group: List[Judged], tainted: Set[str], inputs_bad: bool) -> None:
         """Mark which blobs are wrong in the run after a group."""
@@ -504,39 +507,36 @@ class Judge:
         for judged in self.judged:
             for slot in range(len(judged.operator.outputs)):
                 self._count(judged, slot, tally)
+        for name in self._unmade():
+            tally.miss("no operator gives output %s" % name)
         return tally
+
+    def _unmade(self) -> List[str]:
+        """Outputs of the model that are no operator's, no input and no weight: a node that was left out gave them."""
+        held = self.session.history.initial
+        return [n for n in self.session.model.output_names() if not self.net.producers(n) and n not in held]
 
     def _count(self, judged: Judged, slot: int, tally: Tally) -> None:
         sides = [side.comparisons[slot] for side in (judged.run, judged.alone) if slot in side.comparisons]
         op = judged.operator
-        if judged.label == UNCOMPARED and judged.accepted and is_random(op):
-            tally.skip("%s: %s" % (op, judged.reason), True)
+        if judged.label == UNCOMPARED and sides and is_random(op):
+            tally.skip("%s: %s" % (op, judged.reason))
         elif sides:
             worst = next((c for c in sides if c.verdict is Verdict.FAIL), sides[-1])
             tally.add(Verdict.worst(c.verdict for c in sides), "%s: %s" % (op, worst.reason))
         elif judged.label == ORIGIN:
             tally.add(Verdict.FAIL, "%s: %s" % (op, judged.reason))
+        elif self.aside.reason(op, slot):
+            tally.set_aside(self.aside.reason(op, slot))
         elif (op.index, slot) in self.golden:
-            accepted = _benign(op, slot) or judged.accepted
-            tally.skip("%s: %s was never written" % (op, op.outputs[slot]), accepted)
+            tally.skip("%s: %s was never written" % (op, op.outputs[slot]))
         else:
-            helper = judged.accepted or bool(judged.run.comparisons or judged.alone.comparisons)
-            reason = (
-                judged.reason
-                if judged.accepted
-                else self.golden.missing((op.index, slot)) or "no golden value for %s" % op.outputs[slot]
-            )
-            tally.miss(reason, helper)
+            tally.miss(self.golden.missing((op.index, slot)) or "no golden value for %s" % op.outputs[slot])
 
     def _verdict(self, tally: Tally) -> Verdict:
         if any(j.label == ORIGIN or j.run.bad and j.label == PROPAGATED for j in self.judged):
             return Verdict.FAIL
         return tally.verdict if not tally.failed else Verdict.FAIL
-
-
-def _benign(op: Operator, slot: int) -> bool:
-    """Whether Caffe2 never writes this output, and nobody needs it: the mask of Dropout in test mode."""
-    return op.type == "Dropout" and slot == 1 and bool(op.argument("is_test", 0))
 
 
 def _no_numbers(*blobs: Blob) -> bool:

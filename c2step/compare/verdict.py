@@ -1,9 +1,8 @@
 """PASS, FAIL, INCONCLUSIVE, and how many small verdicts make a large one.
 
 A verdict cannot pass by looking away: PASS means that something was compared, that all of it was
-close, and that whatever was not compared has a reason that the caller accepted beforehand (a random
-operator, a mask that the operator never writes).  Anything else that was not compared makes the
-whole INCONCLUSIVE; one difference makes it FAIL, however little was compared.
+close, and that whatever was not compared has a reason that the caller accepted beforehand.  Anything else
+that was not compared makes the whole INCONCLUSIVE; one difference makes it FAIL, however little was compared.
 """
 
 from collections import Counter
@@ -50,7 +49,8 @@ class Tally:
     """Counts of what was compared and what was not, with the reasons.
 
     `compared` includes `failed`.  `skipped` were there but not compared, `missing` were not there on
-    one side; `accepted` counts those among the two whose reason does not stand in the way of a PASS.
+    one side; `accepted` counts those among the two whose reason does not stand in the way of a PASS.  What was
+    set `aside` has no counterpart by nature (a value inside an ONNX node) and is neither.
     """
 
     compared: int = 0
@@ -58,6 +58,7 @@ class Tally:
     missing: int = 0
     failed: int = 0
     accepted: int = 0
+    aside: int = 0
     reasons: List[str] = field(default_factory=list)
 
     def add(self, verdict: Verdict, reason: str = "") -> None:
@@ -80,6 +81,11 @@ class Tally:
         self.missing += 1
         self._leave_out(reason, accepted)
 
+    def set_aside(self, reason: str) -> None:
+        """Count one value that by nature has nothing to compare with."""
+        self.aside += 1
+        self._note(reason)
+
     def merge(self, other: "Tally") -> None:
         """Add the counts and reasons of another tally."""
         self.compared += other.compared
@@ -87,6 +93,7 @@ class Tally:
         self.missing += other.missing
         self.failed += other.failed
         self.accepted += other.accepted
+        self.aside += other.aside
         self.reasons.extend(other.reasons)
 
     def _leave_out(self, reason: str, accepted: bool) -> None:
@@ -114,6 +121,8 @@ class Tally:
             parts.append("%d %s" % (count, word))
         if self.accepted:
             parts.append("%d of those accepted" % self.accepted)
+        if self.aside:
+            parts.append("%d without a golden value by nature" % self.aside)
         return "%s: %s" % (self.verdict, ", ".join(parts))
 
     def summary(self) -> List[str]:
@@ -132,5 +141,6 @@ class Tally:
             "missing": self.missing,
             "failed": self.failed,
             "accepted": self.accepted,
+            "aside": self.aside,
             "reasons": self.summary(),
         }

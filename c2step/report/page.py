@@ -63,7 +63,7 @@ def data_of(source: Source, budget: int = BUDGET) -> Dict[str, Any]:
     rows = source.rows()
     operators = [_operator(op, source, judged.get(op["index"]), rows.get(op["index"])) for op in source.operators]
     _draw(operators, source, budget)
-    keys = ("verdict", "compared", "failed", "skipped", "missing", "reasons", "origins", "notes")
+    keys = ("verdict", "compared", "failed", "skipped", "missing", "aside", "reasons", "origins", "notes")
     return {
         "c2step": __version__,
         "name": source.name,
