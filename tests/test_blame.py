@@ -326,6 +326,7 @@ def test_a_missing_onnx_value_is_never_a_pass(tmp_path, without):
     """Also where its operator has another output that was compared."""
     import onnx
     from onnx import TensorProto, helper
+
     from test_analyses import runtime_values
 
     nodes = [helper.make_node("Split", ["x"], ["a", "b"], axis=1, split=[1, 2]),
