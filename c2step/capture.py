@@ -48,6 +48,7 @@ _SLUG = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 NPY_HEADER = 128  # bytes of a .npy file beside its values
+_PLAIN_HEADER = b"\x93NUMPY\x01\x00v\x00"  # version 1.0, and the length of the rest
 
 
 def file_name(tick: int, slot: str, name: str, kind: str = TENSOR) -> str:
@@ -193,8 +194,20 @@ def _read_header(header: bytes) -> Tuple[Any, Tuple[int, ...], int]:
     """Of a tensor in a pack: dtype, shape, and how many bytes its values have."""
     file, layout = io.BytesIO(header), cast(Any, np.lib.format)
     layout.read_magic(file)
-    shape, _, dtype = layout.read_array_header_1_0(file)
+    shape, columns_first, dtype = layout.read_array_header_1_0(file)
+    if columns_first or dtype.hasobject:
+        raise ValueError("not as write_npy writes it")
     return dtype, shape, int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+
+
+def _map(path: str) -> np.ndarray:
+    """A view of a file that `write_npy` wrote, alike headers parsed once; ValueError for another file."""
+    with open(path, "rb") as file:
+        header = file.read(NPY_HEADER)
+        if len(header) < NPY_HEADER or header[:10] != _PLAIN_HEADER:
+            raise ValueError("another header")
+        dtype, shape, _ = _read_header(header)
+        return np.asarray(np.memmap(file, dtype, "r", NPY_HEADER, shape))
 
 
 def _load(path: str, mapped: bool) -> np.ndarray:
@@ -205,6 +218,8 @@ def _load(path: str, mapped: bool) -> np.ndarray:
             dtype, shape, size = _read_header(file.read(NPY_HEADER))
             return np.frombuffer(file.read(size), dtype).reshape(shape)
     if mapped:
+        with contextlib.suppress(ValueError):
+            return _map(path)
         with contextlib.suppress(ValueError):  # an empty array cannot be mapped
             return _only_array(np.load(path, mmap_mode="r", allow_pickle=False))
     return _only_array(np.load(path, allow_pickle=False))
@@ -408,6 +423,7 @@ class Capture:
             raise CaptureError("%s is no capture: its %s is not one of c2step's" % (path, HEADER), _MAKE)
         self.rows: List[Dict[str, Any]] = []
         self._blobs: Dict[Tuple[str, int], StoredBlob] = {}
+        self._latest: Dict[str, int] = {}
         try:
             for number, row in _standing(_lines(path)):
                 self._take(number, row)
@@ -441,6 +457,8 @@ class Capture:
                 slot,
                 row.get("type", ""),
             )
+            if (stored.name, stored.version) not in self._blobs:
+                self._latest[stored.name] = stored.version
             self._blobs[(stored.name, stored.version)] = stored
 
     def blobs(self) -> List[StoredBlob]:
@@ -449,15 +467,15 @@ class Capture:
 
     def names(self) -> List[str]:
         """Every blob name, in order of its first write."""
-        return list(dict.fromkeys(name for name, _ in self._blobs))
+        return list(self._latest)
 
     def find(self, name: str, version: Optional[int] = None) -> StoredBlob:
         """One version of a blob, the last one unless told; CaptureError names the near ones."""
-        found = [b for (n, v), b in self._blobs.items() if n == name and version in (None, v)]
-        if not found:
+        found = self._blobs.get((name, self._latest.get(name, 1) if version is None else version))
+        if found is None:
             wanted = name if version is None else "%s@%d" % (name, version)
             raise CaptureError("%s holds no blob %s" % (self.path, wanted), near(name, self.names()))
-        return found[-1]
+        return found
 
     def load(self, name: str, version: Optional[int] = None, mapped: bool = False) -> Blob:
         """The value of one blob version."""

@@ -341,12 +341,17 @@ def colourise(text: str) -> str:
     return text
 
 
+_JSON_AS_IT_IS = (str, int, bool, type(None))
+
+
 def as_json(value: Any, indent: Optional[int] = None) -> str:
     """Any of our values as strict JSON: dataclasses as objects, arrays as lists, NaN and Inf as strings."""
     return json.dumps(_plain(value), indent=indent, ensure_ascii=False, allow_nan=False)
 
 
 def _plain(value: Any) -> Any:
+    if type(value) in _JSON_AS_IT_IS:
+        return value
     if is_dataclass(value) and not isinstance(value, type):
         return _plain(asdict(value))
     if isinstance(value, BlobSummary):

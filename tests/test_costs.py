@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import c2step
-from c2step.capture import NPY_HEADER
+from c2step.capture import NPY_HEADER, Capture
 from c2step.recording import Keep
 from small_nets import written
 
@@ -98,3 +98,21 @@ def test_summaries_and_files_are_made_without_a_copy(tmp_path):
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
     assert peak < VALUES.nbytes / 8
+
+
+def test_a_blob_of_a_capture_is_looked_up_not_searched(tmp_path):
+    with opened(tmp_path, TINY, "x0", np.arange(8, dtype=np.float32)) as session:
+        session.cont()
+        captured = Capture(session.capture_directory)
+        captured._blobs = OnlyLookedUp(captured._blobs)
+        assert captured.find("x200").index == 199 and captured.load("x7").array.shape == (8,)
+        assert captured.find("x7", 1).index == 6
+
+
+class OnlyLookedUp(dict):
+    """A dict that nobody may go through."""
+
+    def __iter__(self):
+        raise AssertionError("gone through")
+
+    items = values = keys = __iter__

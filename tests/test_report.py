@@ -224,6 +224,33 @@ def test_the_graph_of_500_operators_is_drawn_and_searched(visit, kept):
     assert (visit.complaints, visit.elsewhere("file:")) == ([], [])
 
 
+def test_long_edges_of_a_large_net_cost_the_layout_little(visit, kept):
+    """1,500 operators; a third of them read what was written 7 and 50 operators before too."""
+    tab = opened(visit, kept)
+    tab.evaluate("""() => {
+        const all = R.data.operators, first = all.length;
+        for (let i = first; i < 1500; i++)
+            all.push(Object.assign({}, all[1], {index: i, inputs: ["v" + (i - 1)], outputs: ["v" + i]}));
+        for (let i = 60; i < 1500; i += 3) all[i].inputs.push("v" + (i - 7), "v" + (i - 50));
+        window.nodes = 0;
+        const graph = dagre.graphlib.Graph.prototype, add = graph.setNode;
+        graph.setNode = function (id, label) {
+            if (label && label.dummy) window.nodes++;
+            return add.apply(this, arguments);
+        };
+    }""")
+    tab.click("nav >> text=Graph")
+    tab.wait_for_selector("#net-graph g.op.selected")
+    assert tab.locator("#net-graph g.op").count() == 1500
+    wanted = "[...new Set(R.data.operators.flatMap(o => o.inputs.map(i => i + ' ' + o.index)))].length"
+    assert tab.locator("#net-graph .edge").count() == tab.evaluate(wanted)
+    assert tab.evaluate("nodes") < 10 * 1500
+    assert tab.evaluate("getComputedStyle(document.querySelector('#net-graph .op text')).display") == "none"
+    tab.fill("#graph-search", "v1499")
+    assert tab.locator("#graph-count").inner_text() == "1 of 1500"
+    assert visit.complaints == []
+
+
 def test_the_origin_is_found_by_clicking_from_the_summary(visit, kept):
     tab = opened(visit, kept)
     assert tab.locator("#verdict").inner_text() == "FAIL"

@@ -3,6 +3,7 @@
 import base64
 import struct
 import zlib
+from itertools import chain
 from typing import Sequence, Tuple
 
 import numpy as np
@@ -18,7 +19,7 @@ def encode(indices: np.ndarray, palette: Sequence[Tuple[int, int, int]]) -> byte
     lines = np.zeros((height, width + 1), np.uint8)  # each line begins with filter type 0
     lines[:, 1:] = indices
     header = struct.pack(">IIBBBBB", width, height, 8, 3, 0, 0, 0)
-    colours = bytes(value for colour in palette for value in colour)
+    colours = bytes(chain.from_iterable(palette))
     opaque = bytes([255] * GAP + [0])
     chunks = ((b"IHDR", header), (b"PLTE", colours), (b"tRNS", opaque), (b"IDAT", zlib.compress(lines.tobytes())))
     return b"\x89PNG\r\n\x1a\n" + b"".join(_chunk(kind, data) for kind, data in chunks + ((b"IEND", b""),))

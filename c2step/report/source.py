@@ -19,6 +19,7 @@ class Side:
 
     def __init__(self, capture: Capture) -> None:
         self.capture = capture
+        self._root = os.path.realpath(capture.path)
         self.rows: Dict[int, Row] = {row["index"]: row for row in capture.rows if row.get("index") is not None}
         self._places: Dict[Tuple[int, int], Tuple[str, int]] = {}
         for index, row in self.rows.items():
@@ -39,8 +40,8 @@ class Side:
             return None
 
     def _is_inside(self, file: str) -> bool:
-        root = os.path.realpath(self.capture.path)
-        return os.path.dirname(os.path.realpath(os.path.join(root, file))) == root
+        path = os.path.join(self._root, file.partition("#")[0])  # a bare name: only a link leads out
+        return not os.path.islink(path) or os.path.dirname(os.path.realpath(path)) == self._root
 
 
 class Source(NamedTuple):

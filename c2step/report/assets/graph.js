@@ -3,7 +3,7 @@
 "use strict";
 (function () {
   var svg = R.svg, el = R.el, ops = R.data.operators;
-  var HEIGHT = 40, GUTTER = 56, MANY = 1200, node = {}, state = null;
+  var HEIGHT = 40, GUTTER = 56, MANY = 1200, LONG = 6, node = {}, state = null;
 
   function edgesOf() {
     var writer = {}, found = [], given = Object.keys(R.data.header.inputs || {});
@@ -81,6 +81,19 @@
     return rounded([start, [left, start[1]], [left, lane], [right, lane], [right, end[1]], end]);
   }
 
+  // In large nets, an edge over many ranks of one column costs the layout most and shows least: it runs beside the
+  // column.  Its reader has a nearer writer, which is why it lies so far below.
+  function loosen(edges, column) {
+    var rank = {}, inside = edges.filter(function (e) { return column[e.from] === column[e.to]; });
+    if (ops.length <= MANY) return;
+    inside.forEach(function (e) { rank[e.to] = Math.max(rank[e.to] || 0, (rank[e.from] || 0) + 1); });
+    inside.forEach(function (e) { e.loose = rank[e.to] - (rank[e.from] || 0) > LONG; });
+  }
+  function beside(e, gutter) {
+    var a = node[e.from], b = node[e.to];
+    return rounded([[a.x + a.w / 2, a.y], [gutter, a.y], [gutter, b.y], [b.x + b.w / 2, b.y]]);
+  }
+
   // The whole net in columns of about `size` operators.
   function arrange(edges, size) {
     var starts = columns(edges, size), made = { starts: starts, column: {}, inputs: {}, gutters: [], lines: [], width: 0, height: 0, size: size };
@@ -89,11 +102,12 @@
     edges.forEach(function (e) {
       if (typeof e.from === "string" && !(e.from in made.inputs)) made.column[e.from] = made.inputs[e.from] = made.column[e.to];
     });
+    loosen(edges, made.column);
     starts.forEach(function (start, c) {
       var end = starts[c + 1] === undefined ? ops.length : starts[c + 1], members = [];
       Object.keys(made.inputs).forEach(function (id) { if (made.inputs[id] === c) members.push(id); });
       for (var i = start; i < end; i++) members.push(i);
-      var box = layColumn(members, edges.filter(function (e) { return made.column[e.from] === c && made.column[e.to] === c; }), made.width);
+      var box = layColumn(members, edges.filter(function (e) { return !e.loose && made.column[e.from] === c && made.column[e.to] === c; }), made.width);
       made.lines = made.lines.concat(box.lines);
       made.height = Math.max(made.height, box.height);
       made.gutters.push(made.width + box.width + GUTTER / 2);
@@ -124,6 +138,7 @@
     edges.forEach(function (e) {
       var from = made.column[e.from], to = made.column[e.to];
       if (from < to) edgeLayer.appendChild(svg("path", { d: across(e, from, to, made.gutters, -24), "class": "edge far", "marker-end": "url(#arrow)" }));
+      else if (e.loose) edgeLayer.appendChild(svg("path", { d: beside(e, made.gutters[from]), "class": "edge far", "marker-end": "url(#arrow)" }));
     });
     Object.keys(made.inputs).forEach(function (id) { nodeLayer.appendChild(inputNode(id)); });
     ops.forEach(function (op, at) { nodeLayer.appendChild(opNode(op, at)); });
@@ -159,8 +174,12 @@
 
   function apply() {
     state.world.setAttribute("transform", "translate(" + state.x + " " + state.y + ") scale(" + state.k + ")");
-    state.root.classList.toggle("distant", state.k < 0.34);
-    state.root.classList.toggle("remote", state.k < 0.12);
+    distance(state.k);
+  }
+  // Texts are hidden, and so never laid out, where they would be too small to read; arrows too where all is points.
+  function distance(k) {
+    state.root.classList.toggle("distant", k < 0.34);
+    state.root.classList.toggle("remote", k < 0.12);
   }
   function zoom(factor, cx, cy) {
     var k = Math.max(0.02, Math.min(4, state.k * factor)), box = state.root.getBoundingClientRect();
@@ -314,6 +333,7 @@
   };
 
   function finish(root) {
+    distance(ops.length > MANY ? 0 : 1);
     var size = draw(state.world);
     state.width = size.width; state.height = size.height;
     fit();
