@@ -392,10 +392,11 @@ def _is_output(out: Any) -> bool:
 
 
 def summary_of(folder: str, out: Dict[str, Any]) -> BlobSummary:
-    """The summary of a blob in a journal row: the one that is there, else that of its bytes."""
+    """The summary of a blob in a journal row: the one that is there, else that of its bytes in the pack."""
     if out.get("summary"):
         return BlobSummary.from_json(out["summary"])
-    if not out.get("file"):
+    packed = _PACKED.fullmatch(out.get("file") or "")
+    if not packed or os.path.islink(os.path.join(folder, packed.group(1))):
         return BlobSummary(out["kind"])
     return read_blob(os.path.join(folder, out["file"]), out["name"], out["kind"]).summary()
 
