@@ -11,6 +11,7 @@ from typing import Any, Callable, Dict, FrozenSet, List, Optional, Sequence, Tup
 from .conditions import SUMMARY, Condition, Facts
 from .errors import UsageError, near
 from .net import Net, Operator
+from .sizes import counted
 
 __all__ = ["Breakpoint", "Breakpoints", "find_operator", "judges", "matcher"]
 
@@ -54,13 +55,13 @@ class Breakpoint:
 
     def __str__(self) -> str:
         side = "of" if self.watch else "before" if self.condition is None else "after"
-        return "%s %d %s %s%s, hit %d times%s" % (
+        return "%s %d %s %s%s, hit %s%s" % (
             self.word,
             self.number,
             side,
             self.where,
             " if %s" % self.condition if self.condition else "",
-            self.hits,
+            counted(self.hits, "time"),
             "" if self.enabled else ", disabled",
         )
 
@@ -181,9 +182,15 @@ class Breakpoints:
         """The numbers of those that stop before `op`; nothing is counted."""
         return [point.number for point, passing in self._before(net) if op and op.index in passing]
 
-    def before(self, net: Net, op: Optional[Operator]) -> List[int]:
-        """Count a stop before `op`; temporary ones go away.  The numbers of those that are not to be ignored."""
-        return self._count(self.stands_at(net, op))
+    def before(self, net: Net, op: Optional[Operator]) -> Dict[int, str]:
+        """Count a stop before `op`; temporary ones go away.  Those that are not to be ignored, by number, in words."""
+        words = {number: self.named(number) for number in self.stands_at(net, op)}
+        return {number: words[number] for number in self._count(list(words))}
+
+    def named(self, number: int) -> str:
+        """A breakpoint as `breakpoint 1 at Relu`."""
+        point = self.find(number)
+        return "%s %d at %s" % (point.word, number, point.where)
 
     def after(self, net: Net, op: Operator, facts: Facts, changed: Changed) -> Dict[int, str]:
         """Count the stops after an operator that ran: why, by number."""
@@ -300,7 +307,7 @@ def _writer(net: Net, name: str, version: int) -> Operator:
     producers = net.producers(name)
     if not 1 <= version <= len(producers):
         raise UsageError(
-            "%s is written %d times, there is no %s@%d" % (name, len(producers), name, version),
+            "%s is written %s, there is no %s@%d" % (name, counted(len(producers), "time"), name, version),
             "" if producers else near(name, net.blobs()),
         )
     return producers[version - 1]

@@ -8,6 +8,8 @@ is written several times has versions, counted as `caffe2.python.core.get_ssa` c
 from dataclasses import dataclass
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
+from .sizes import counted
+
 __all__ = [
     "Argument",
     "BlobVersion",
@@ -42,7 +44,7 @@ class Argument:
 
     def __str__(self) -> str:
         if self.kind == "net":
-            return "%s=<net of %d operators>" % (self.name, self.size)
+            return "%s=<net of %s>" % (self.name, counted(self.size, "operator"))
         if not isinstance(self.value, tuple):
             return "%s=%s" % (self.name, self.value)
         more = ", ... %d values" % self.size if self.size > len(self.value) else ""

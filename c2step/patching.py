@@ -133,6 +133,14 @@ class Changes:
         self._ran_as = {place: changes for place, changes in self._ran_as.items() if place < count}
         self._live = {key: version for key, version in self._live.items() if key[1] <= count}
 
+    def of(self, name: str, version: int) -> Optional[Patch]:
+        """The patch that put in a version of a blob; None where another thing made it."""
+        places = [at for (blob, at), made in self._live.items() if (blob, made) == (name, version)]
+        steps = self._timeline.steps
+        behind = {steps[at - 1].index if at else None for at in places}
+        found = [patch for patch in self.patches if patch.name == name] if places else []
+        return next((patch for patch in found if patch.index in behind), found[-1] if found else None)
+
     # -- a session that is resumed ------------------------------------------------------------
 
     def state(self) -> Dict[str, Any]:

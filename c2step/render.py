@@ -17,6 +17,7 @@ import numpy as np
 
 from .blob import INT8, MISSING, OTHER, STRING, TENSOR, UNINITIALISED, UNREADABLE, Blob, BlobSummary
 from .net import BlobVersion, Net, Operator, is_random, is_stateful
+from .sizes import counted
 
 if TYPE_CHECKING:
     from .history import Step
@@ -240,7 +241,10 @@ def summary_lines(summary: BlobSummary) -> List[str]:
     """A summary as a small table: one figure a line."""
     if not _has_array(summary):
         return [_kind_text(summary)]
-    rows = [("dtype", _dtype(summary)), ("shape", "%s  %d values" % (shape_text(summary.shape), summary.size))]
+    rows = [
+        ("dtype", _dtype(summary)),
+        ("shape", "%s  %s" % (shape_text(summary.shape), counted(summary.size, "value"))),
+    ]
     if summary.kind == INT8:
         rows.append(("scale", "%s  zero point %s" % (number(summary.scale), number(summary.zero_point))))
     if summary.kind != STRING:
@@ -379,7 +383,7 @@ def stop_text(stop: "Stop", net: Net, said: Sequence[str] = ()) -> str:
     lines = table(rows, right=[1])
     hidden = len(stop.steps) - SHOWN_STEPS
     if hidden > 0:
-        lines.insert(0, "... %d operators before these; `blobs` shows what they wrote" % hidden)
+        lines.insert(0, "... %s before these; `blobs` shows what was written" % counted(hidden, "operator"))
     return "\n".join([*lines, *_reason_lines(stop, net), *said, next_line(net, stop.position)])
 
 

@@ -148,7 +148,7 @@ class Runner:
         if len(self.steps) > place:
             step = self.steps[-1]
             self._hits = self._breakpoints.after(net, step.operator, *self._facts(step))
-        self._hits.update((number, "") for number in self._breakpoints.before(net, self.next_operator()))
+        self._hits.update(self._breakpoints.before(net, self.next_operator()))
         return bool(self._hits)
 
     def _facts(self, step: Step) -> Tuple[StepFacts, Callable[[str], str]]:
@@ -259,7 +259,8 @@ class Runner:
         """The breakpoints at which a run would have stopped after the first `count` steps, and why."""
         steps = self.steps
         hits = self._breakpoints.would_stop(self.net, steps[count - 1].operator, *self._facts(steps[count - 1]))
-        hits.update((number, "") for number in self._breakpoints.stands_at(self.net, steps[count].operator))
+        standing = self._breakpoints.stands_at(self.net, steps[count].operator)
+        hits.update((number, self._breakpoints.named(number)) for number in standing)
         return hits
 
 

@@ -1,10 +1,15 @@
-"""Numbers of bytes as people write them: 1000, 64k, 200M, 2G."""
+"""Numbers in words: bytes as people write them (1000, 64k, 200M, 2G), and counts of things."""
 
 from .errors import UsageError
 
-__all__ = ["parse_size", "size_text"]
+__all__ = ["counted", "parse_size", "size_text"]
 
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+
+
+def counted(count: int, word: str) -> str:
+    """`1 operator`, `2 operators`."""
+    return "%d %s%s" % (count, word, "" if count == 1 else "s")
 
 
 def parse_size(text: str) -> int:

@@ -1,10 +1,11 @@
 """Where a point in time is among the steps, and where values came from."""
 
-from typing import List, NamedTuple, Optional, Sequence
+from typing import Callable, List, NamedTuple, Optional, Sequence
 
 from .history import History, Step
 from .model import Model
 from .net import BlobVersion, Operator
+from .sizes import counted
 
 __all__ = ["Past", "before", "past_of", "readers_of"]
 
@@ -29,17 +30,22 @@ class Past(NamedTuple):
     note: str = ""
 
 
-def past_of(name: str, history: History, model: Model, inputs: Sequence[str]) -> List[Past]:
-    """Where each version of a blob came from, oldest first."""
+def past_of(
+    name: str, history: History, model: Model, inputs: Sequence[str], patches: Callable[[str, int], object]
+) -> List[Past]:
+    """Where each version of a blob came from, oldest first; `patches` gives the patch that put one in, or None."""
+    several = any(step.iteration > 1 for step in history.steps)
     found = {0: Past(0, _initial(name, model, inputs))} if name in history.initial else {}
     for at, blob, version in history.feeds:
         if blob == name:
-            found[version] = Past(version, "put in from outside after %d steps" % at)
+            patch = patches(name, version)
+            found[version] = Past(version, "patch %s" % patch if patch else "fed after %s" % counted(at, "step"))
     for step in history.steps:
         for out in step.written:
             if out.name == name:
                 note = step.how_touched(name) if out in step.touched else ""
-                found[out.version] = Past(out.version, str(step.operator), step, note)
+                how = "%s, iteration %d" % (step.operator, step.iteration) if several else str(step.operator)
+                found[out.version] = Past(out.version, how, step, note)
     return [found[version] for version in sorted(found)]
 
 

@@ -188,6 +188,9 @@ class FakeSession:
         self.breakpoints.append(Breakpoint(len(self.breakpoints) + 1, where, temporary))
         return self.breakpoints[-1]
 
+    def breakpoint(self, number: int) -> Breakpoint:
+        return next(point for point in self.breakpoints if point.number == number)
+
     def delete_break(self, number: int) -> None:
         self.breakpoints = [b for b in self.breakpoints if b.number != number]
 

@@ -71,7 +71,7 @@ def test_a_long_run_shows_its_end():
     session = FakeSession([("Relu", ("x",), ("x",))] * 40, FEEDS)
     interpreter = make_interpreter(session, Environment(io.StringIO(), io.StringIO(), io.StringIO()))
     lines = list(interpreter.run("continue"))[0].text.splitlines()
-    assert lines[0] == "... 28 operators before these; `blobs` shows what they wrote"
+    assert lines[0] == "... 28 operators before these; `blobs` shows what was written"
     assert len(lines) == 14
     assert lines[-2].startswith("o  39  Relu  x@40  float32 (1, 3)")
 
@@ -220,7 +220,7 @@ not a tensor: never written"""
         ("until Cpoy", "until: no operator is, writes or came from Cpoy", "did you mean Copy"),
         ("stepp", "no command stepp", "did you mean step"),
         ("s sum; x", "step: sum is not a count", ""),
-        ("de 1 2", "delete: 2 is one word too many", "usage: delete [NUMBER]"),
+        ("de x", "delete: x is no breakpoint's number", "there are: none"),
         ("info nothing", "info: nothing is none of breakpoints, wraps", ""),
         ("compare sum nothing", "compare: no blob nothing and no such file", ""),
         ("!1/0", "python: ZeroDivisionError: division by zero", ""),
@@ -254,7 +254,10 @@ number  where  kind  enabled  hits
     )
     assert say("continue").splitlines()[-2:] == ["stopped at a breakpoint", '--> 4 Copy Copy_4  (sum) -> ("a b")']
     assert say("back 2") == "--> 2 Dropout Dropout_2  (sum) -> (drop, mask)"
-    assert say("delete; delete; info breakpoints") == "deleted breakpoint 2\nno breakpoint is set\nno breakpoint is set"
+    assert (
+        say("delete; delete; info breakpoints")
+        == "deleted temporary breakpoint 2\nno breakpoint is set\nno breakpoint is set"
+    )
 
 
 def test_wrap(say):
@@ -359,9 +362,9 @@ def test_help_knows_every_command(say):
     assert (
         say("help delete")
         == """\
-delete [NUMBER]   (d)
+delete [NUMBER...]   (d)
 
-Delete a breakpoint or watch, or all of them.
+Delete breakpoints or watches, or all of them.
 
   NUMBER  a breakpoint's number, as `info breakpoints` shows it; $ is the last one"""
     )

@@ -350,6 +350,67 @@ def test_a_block_of_commands_is_given_up_or_ended(session, tmp_path):
     assert next(lines) == "never"
 
 
+def test_plain_breakpoints_are_named_beside_conditional_ones(say, session):
+    say("break Scale", "tbreak 1", "break if max > 20")
+    said = say("continue")
+    assert "breakpoint 3: r: max is 25; breakpoint 1 at Scale; temporary breakpoint 2 at 1\n--> 1 Scale" in said
+    say("step", "delete 3")
+    assert "stopped at a breakpoint\nbreakpoint 1 at Scale\n--> 1 Scale" in say("rcontinue")
+
+
+def test_numbers_of_several_breakpoints_and_displays(say, session):
+    say("break 1", "break 2", "watch n", "display r", "display s[0]", "display s")
+    assert say("disable 1 3") == "disabled 1\ndisabled 3"
+    assert say("delete 1 $ 1") == "deleted breakpoint 1\ndeleted watch 3"
+    for line, error in (("delete 2 9", "there is no breakpoint 9"), ("ignore x 1", "x is no breakpoint's number"),
+                        ("undisplay n", "n is not displayed"), ("undisplay 7", "7 is not displayed")):  # fmt: skip
+        with pytest.raises(UsageError, match=error):
+            say(line)
+    assert [point.number for point in session.breakpoints] == [2]
+    assert say("undisplay s") == "1  r"
+    assert say("undisplay 1") == "nothing is displayed"
+
+
+def test_topics_patches_and_edits_are_listed(say):
+    assert [line.split()[1] for line in say("info").splitlines()] == [
+        "breakpoints", "wraps", "display", "patches", "edits", "catch"]  # fmt: skip
+    say("run", "patch r = 1", "patch x = x * 2", "edit Scale scale=2")
+    assert say("info patches") == "r = 1, after operator 0\nx = x * 2, from the start"
+    assert say("info edits") == "1  Scale  scale=2"
+    assert "patch r = 1, after operator 0" in say("history r") and "patch r = 1" in say("who-wrote r")
+    assert 'operator 0 Relu "r"  ' in say("history r")
+    assert say("unpatch").startswith("taken away: r = 1, after operator 0\ntaken away: x = x * 2, from the start")
+    assert say("unpatch") == say("info patches") == "nothing is patched"
+
+
+def test_versions_of_several_iterations_say_which(say):
+    say("run 2")
+    assert 'r@2  operator 0 Relu "r", iteration 2' in say("history r")
+    assert say("who-wrote r@1").startswith('r@1: operator 0 Relu "r", iteration 1')
+
+
+def test_what_was_skipped_is_said(say):
+    say("step", "skip 2")
+    assert "skipped: 1 Scale, 2 Relu" in say("where").splitlines()
+
+
+def test_one_is_no_plural(say):
+    say("step 4", "patch n = 1")
+    assert "0 operators" not in say("where") and "1 operators" not in say("edit p axis=0")
+    assert say("save-breakpoints points") == "saved 0 breakpoints to points"
+    say("break 1")
+    assert say("save-breakpoints points") == "saved 1 breakpoint to points"
+    assert say("ignore 1 1") == "breakpoint 1 lets 1 hit go by"
+
+
+def test_usage_lines_say_what_is_wanted(say):
+    assert say("help ignore").splitlines()[0] == "ignore NUMBER COUNT"
+    assert say("help try").splitlines()[0] == "try [WHERE] [NAME=V1,V2...]"
+    assert say("help repro").splitlines()[0] == "repro [WHERE] --output DIR"
+    with pytest.raises(UsageError, match="--output is missing"):
+        say("repro")
+
+
 # -- the prompt itself ------------------------------------------------------------------------------
 
 
@@ -373,7 +434,7 @@ def test_output_that_cannot_be_written(session, tmp_path):
 
 def test_a_log_of_what_is_typed_and_said(session, tmp_path):
     env = environment(tmp_path, tty=True)
-    lines = iter(["log session.log", "step", "nonsense", "log off", "where"])
+    lines = iter(["log session.log", "step", "nonsense", "stats | grep r@", "log off", "where"])
 
     def read():
         try:
@@ -385,7 +446,8 @@ def test_a_log_of_what_is_typed_and_said(session, tmp_path):
     with open("session.log") as file:
         text = file.read()
     assert "(c2step) step\no  0  Relu  r@1" in text and "error: no command nonsense" in text
-    assert text.endswith("(c2step) log off\n")
+    assert "(c2step) stats | grep r@\nr@1 " in text and text.endswith("(c2step) log off\n")
+    assert "r@1  " in env.stdout.getvalue()
 
 
 def test_aliases_from_the_configuration(session, tmp_path):
@@ -397,9 +459,19 @@ def test_aliases_from_the_configuration(session, tmp_path):
     assert "r@1\ndtype" in said and "twice  = step; step" in said and "go     = continue" in said
     assert "go " not in said.rpartition("(c2step) alias\n")[2]
     assert "step is a command" in script(session, tmp_path, "alias step = where")[1]
-    (tmp_path / "aliases").write_text("nothing here\n")
+    assert "go would stand for itself" in script(session, tmp_path, "alias go = go 2")[1]
+    (tmp_path / "aliases").write_text("nothing here\nll = list all\nqa = qb\nqb = qa\nx = where\n")
     _, error, status = script(session, tmp_path, "where")
-    assert status is ExitStatus.USAGE and "aliases line 1: " in error
+    assert status is ExitStatus.USAGE and "aliases line 1: " in error and "; line 4: qb would stand for itself" in error
+
+
+def test_good_aliases_beside_a_bad_one(session, tmp_path):
+    (tmp_path / "aliases").write_text("bad line here\nx = inspect r\nsw = 'step; where'\n")
+    env, lines = environment(tmp_path, tty=True), iter(["step", "x", "sw", "alias st = 'step; step'", "st", "quit"])
+    interact(session, env, lambda: next(lines))
+    assert "aliases line 1: " in env.stderr.getvalue()
+    assert "r@1\ndtype" in env.stdout.getvalue() and "2 of 5 operators done" in env.stdout.getvalue()
+    assert session.position == 4
 
 
 def test_a_person_is_asked_where_a_limit_is_reached(tmp_path):

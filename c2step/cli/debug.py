@@ -24,6 +24,7 @@ from ..repl.environment import Environment
 from ..repl.loop import interact, run_commands, run_file
 from ..resuming import Checkpoints, last_left, read_saved
 from ..scripting import ScriptWriter, opening
+from ..sizes import counted
 from ..stepper import Session
 from .against import Progress, add_tolerances, said, tolerances_of
 from .options import add_session, bytes_text, opened, parse_bytes, say, show_output, warn_unfed
@@ -187,9 +188,9 @@ def _run(session: Session, options: argparse.Namespace, environment: Environment
 
 def _banner(session: Session) -> str:
     versions = session.versions_of_runtime
-    return "c2step: %s, %d operators, on Caffe2 of torch %s (Python %s); help lists the commands" % (
+    return "c2step: %s, %s, on Caffe2 of torch %s (Python %s); help lists the commands" % (
         session.model.name,
-        session.net_size,
+        counted(session.net_size, "operator"),
         versions.get("torch"),
         versions.get("python"),
     )

@@ -87,7 +87,7 @@ class ArgumentChange(ArgumentType):
 class ArgumentValues(ArgumentType):
     """A change with several values to try: `pads=0,1,2`, `pads=[0,0,1,1],[1,1,1,1]`."""
 
-    label = "NAME=V1,V2,..."
+    label = "NAME=V1,V2"
     about = "as for edit, with values that commas separate; a list stands in brackets: pads=[0,0,1,1],[1,1,1,1]"
 
     def __init__(self, changes: List[Tuple[str, List[Change]]]) -> None:

@@ -136,7 +136,8 @@ class Interpreter:
             yield from results
             return
         found = list(results)
-        shown = send([result.text for result in found], output, self.context.environment)
+        logged = bool(self.context.log_path)
+        shown = send([result.text for result in found], output, self.context.environment, logged)
         for number, result in enumerate(found):
             yield result._replace(text=shown if number == 0 else "")
 

@@ -39,11 +39,11 @@ def _output(sign: str, target: str) -> Output:
     return Output(sign, os.path.expanduser(word.text))
 
 
-def send(texts: List[str], output: Output, environment: Environment) -> str:
-    """Send what a command said where it should go; returns what is left to show."""
+def send(texts: List[str], output: Output, environment: Environment, logged: bool = False) -> str:
+    """Send what a command said where it should go; returns what is left to show, and to log if that is wanted."""
     text = "".join(each + "\n" for each in texts if each)
     if output.sign == "|":
-        return _piped(text, output.target, environment)
+        return _piped(text, output.target, environment.is_tty and not logged)
     try:
         with open(output.target, "w" if output.sign == ">" else "a", encoding="utf-8") as file:
             file.write(text)
@@ -52,8 +52,8 @@ def send(texts: List[str], output: Output, environment: Environment) -> str:
     return ""
 
 
-def _piped(text: str, command: str, environment: Environment) -> str:
-    """The command's output; on a terminal it is the command's own to write, as a pager does."""
-    out = None if environment.is_tty else subprocess.PIPE
+def _piped(text: str, command: str, writes: bool) -> str:
+    """The command's output; on a terminal it `writes` itself, as a pager does, unless what it says is logged."""
+    out = None if writes else subprocess.PIPE
     done = subprocess.run(command, shell=True, input=text.encode("utf-8"), stdout=out)
     return (done.stdout or b"").decode("utf-8", "backslashreplace").rstrip("\n")

@@ -79,7 +79,7 @@ class Parameter(NamedTuple):
         if self.kind is Kind.FLAG:
             return "[%s]" % self.option
         if self.kind is Kind.OPTION:
-            return "[%s %s]" % (self.option, self.type.label)
+            return ("%s %s" if self.required else "[%s %s]") % (self.option, self.type.label)
         label = self.type.label + ("..." if self.kind is Kind.MANY else "")
         return label if self.required else "[%s]" % label
 
@@ -217,7 +217,8 @@ class Slots:
                 values[parameter.name] = value
         for parameter in self._parameters:
             if parameter.required and parameter.name not in values:
-                raise UsageError("%s is missing" % parameter.type.label)
+                missing = parameter.option if parameter.kind is Kind.OPTION else parameter.type.label
+                raise UsageError("%s is missing" % missing)
             values.setdefault(parameter.name, parameter.default)
         return values
 
@@ -242,7 +243,8 @@ def _parameter(command_name: str, parameter: inspect.Parameter, hint: Any) -> Pa
     if parameter.kind is parameter.KEYWORD_ONLY:
         if hint is bool:
             return Parameter(parameter.name, ArgumentType, Kind.FLAG, False, bool(default))
-        return Parameter(parameter.name, _argument_type(command_name, parameter, hint), Kind.OPTION, False, default)
+        type_ = _argument_type(command_name, parameter, hint)
+        return Parameter(parameter.name, type_, Kind.OPTION, not optional, default)
     if parameter.kind is not parameter.POSITIONAL_OR_KEYWORD:
         raise TypeError("command %s: parameter %s is of no known kind" % (command_name, parameter.name))
     kind = Kind.MANY if _is_list(hint) else Kind.POSITIONAL

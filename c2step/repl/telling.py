@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Iterable, List
 from ..errors import ExitStatus
 from ..net import Net
 from ..render import next_line, quote, stop_text
+from ..sizes import counted
 from .context import Context
 from .frames import Event
 from .registry import Result
@@ -55,7 +56,7 @@ def _entered(event: Event) -> List[str]:
     assert inside is not None
     spans = [label for label, _, _ in inside.spans]
     shown = spans if len(spans) < 5 else spans[:2] + ["..."] + spans[-2:]
-    heading = "entered %s: %d operators (%s)" % (inside.operator, inside.session.net_size, ", ".join(shown))
+    heading = "entered %s: %s (%s)" % (inside.operator, counted(inside.session.net_size, "operator"), ", ".join(shown))
     return [heading, next_line(event.net, inside.session.position)]
 
 
@@ -68,7 +69,8 @@ def _left(event: Event) -> List[str]:
         names = ", ".join(map(quote, inside.operator.outputs))
         return ["left %s: the nets inside write none of its outputs (%s)" % (inside.operator, names)]
     if leaving.same:
-        return ["left %s: run as one it gives the same bytes (%d outputs)" % (inside.operator, len(inside.results))]
+        outputs = counted(len(inside.results), "output")
+        return ["left %s: run as one it gives the same bytes (%s)" % (inside.operator, outputs)]
     if leaving.lines:
         return ["left %s: run as one it gives other values: %s" % (inside.operator, "; ".join(leaving.lines))]
     return ["left %s before its end: it ran as one" % inside.operator]

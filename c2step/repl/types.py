@@ -28,6 +28,7 @@ __all__ = [
     "CommandName",
     "Count",
     "FilePath",
+    "Folder",
     "Number",
     "Operand",
     "OperatorPattern",
@@ -216,7 +217,10 @@ class BreakpointNumber(Count):
         points = context.session.breakpoints
         if token.text == "$" and points:
             return cls(points[-1].number)
-        return super().parse(token, context)
+        if not token.text.isdecimal():
+            known = ", ".join(str(point.number) for point in points) or "none"
+            raise UsageError("%s is no breakpoint's number" % quote(token.text), "there are: %s" % known)
+        return cls(int(token.text))
 
     @classmethod
     def candidates(cls, typed: str, context: Context) -> Iterable[Candidate]:
@@ -268,6 +272,13 @@ class FilePath(_Text):
         for path in sorted(path + os.sep if os.path.isdir(path) else path for path in found):
             shown = "~" + path[len(home) :] if typed.startswith("~") and path.startswith(home) else path
             yield Candidate(shown, quote(shown))
+
+
+class Folder(FilePath):
+    """A folder in the file system."""
+
+    label = "DIR"
+    about = "a folder"
 
 
 class ReferenceSpec(_Text):

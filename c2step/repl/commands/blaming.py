@@ -8,6 +8,7 @@ from ...compare.loading import load_against, undisturbed, unpatched
 from ...compare.proof import prove as replace_each
 from ...errors import ExitStatus
 from ...render import blame_lines, next_line, quote
+from ...sizes import counted
 from ..context import Context
 from ..registry import Result, command
 from ..types import FilePath, ReferenceSpec
@@ -38,8 +39,8 @@ def reference(context: Context, spec: Optional[ReferenceSpec] = None, *, names: 
 
 def _told(against: Against) -> List[str]:
     total = len(against.golden)
-    return ["%s: %d values, %d of them for outputs of operators" % (
-        quote(against.label), len(against.reference.names()), total)]  # fmt: skip
+    return ["%s: %s, %d of them for outputs of operators" % (
+        quote(against.label), counted(len(against.reference.names()), "value"), total)]  # fmt: skip
 
 
 @command()

@@ -140,10 +140,23 @@ def _ran(context: Context, indices: List[int]) -> str:
 
 
 @command()
-def unpatch(context: Context, blob: BlobName) -> str:
-    """Take a patch away: the blob has its own value again, now and when its operator runs again."""
-    gone = context.session.unpatch(blob)
-    return "\n".join(["taken away: %s" % patch for patch in gone] + _dirty_lines(context))
+def unpatch(context: Context, blob: Optional[BlobName] = None) -> str:
+    """Take a patch away, or all: the blob has its own value again, now and when its operator runs again.
+
+    `info patches` lists them.
+    """
+    session = context.session
+    names: List[str] = (
+        [blob] if blob is not None else list(dict.fromkeys(patch.name for patch in session.changes.patches))
+    )
+    gone = [patch for name in names for patch in session.unpatch(name)]
+    lines = ["taken away: %s" % patch for patch in gone]
+    return "\n".join(lines + _dirty_lines(context)) if gone else patches_text(context)
+
+
+def patches_text(context: Context) -> str:
+    """The patches, one a line."""
+    return "\n".join(map(str, context.session.changes.patches)) or "nothing is patched"
 
 
 @command()
@@ -162,7 +175,7 @@ def edit(
     """
     session = context.session
     if not changes:
-        return _edits(context) or "nothing was edited"
+        return edits_text(context)
     op = chosen(context, where)
     names = [item.change[1] for item in changes if item.change[0] == "arg" and item.change[2] is not None]
     notes = unknown_arguments(session, op, names)
@@ -194,6 +207,11 @@ def chosen(context: Context, where: Optional[str]) -> Operator:
 
 def _arguments(op: Operator) -> List[str]:
     return ["  %s" % argument for argument in op.arguments] + (["  engine=%s" % op.engine] if op.engine else [])
+
+
+def edits_text(context: Context) -> str:
+    """The edited operators, one a line, with what was changed of each."""
+    return _edits(context) or "nothing was edited"
 
 
 def _edits(context: Context) -> str:

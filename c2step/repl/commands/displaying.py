@@ -1,13 +1,40 @@
 """Commands that show blobs after each stop."""
 
-from typing import List, Optional
+from typing import Any, Iterable, List, Optional
 
-from ...errors import C2StepError
-from ...render import blob_label, summary_line, table, values_text
+from ...errors import C2StepError, UsageError
+from ...render import blob_label, quote, summary_line, table, values_text
 from ..context import Context
+from ..lexer import Token
 from ..registry import command
-from ..types import BlobRef, Count
+from ..types import ArgumentType, BlobRef, Candidate
 from .blobs import part
+
+
+class Displayed(ArgumentType):
+    """What `display` shows: by number, or all of a blob."""
+
+    label = "NUMBER|BLOB"
+    about = "the number of a display, or its blob; `info display` shows them"
+
+    def __init__(self, numbers: List[int]) -> None:
+        self.numbers = numbers
+
+    @classmethod
+    def parse(cls, token: Token, context: Context) -> Any:
+        known = context.displays.all
+        if token.text.isdecimal() and int(token.text) in [number for number, _ in known]:
+            return cls([int(token.text)])
+        found = [number for number, ref in known if token.text in (ref.name, str(ref))]
+        if not found:
+            raise UsageError(
+                "%s is not displayed" % quote(token.text), "displayed: %s" % (context.displays.text() or "nothing")
+            )
+        return cls(found)
+
+    @classmethod
+    def candidates(cls, typed: str, context: Context) -> Iterable[Candidate]:
+        return [Candidate(str(ref), str(ref)) for _, ref in context.displays.all]
 
 
 @command()
@@ -24,10 +51,10 @@ def display(context: Context, blob: Optional[BlobRef] = None) -> str:
 
 
 @command()
-def undisplay(context: Context, number: Optional[Count] = None) -> str:
-    """Show a blob after stops no more, or none of them."""
+def undisplay(context: Context, which: Optional[List[Displayed]] = None) -> str:
+    """Show blobs after stops no more, by the number of the display or by name; without any, none of them."""
     known: List[int] = [shown for shown, _ in context.displays.all]
-    for each in known if number is None else [number]:
+    for each in dict.fromkeys(number for found in which for number in found.numbers) if which else known:
         context.displays.remove(each)
     return displays_text(context)
 

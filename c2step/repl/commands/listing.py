@@ -44,6 +44,9 @@ def where(context: Context) -> str:
     if session.steps:
         last = session.steps[-1]
         lines.append("last: %d %s %s" % (last.index, last.operator.type, last.status))
+    skipped = [op for op in net.operators if session.status(op.index) == "S"]
+    if skipped:
+        lines.append("skipped: %s" % ", ".join("%d %s" % (op.index, op.type) for op in skipped))
     return "\n".join(context.frames.lines() + lines + [next_line(net, session.position)])
 
 

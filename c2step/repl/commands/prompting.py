@@ -21,7 +21,8 @@ class Resource(Choice):
 def log(context: Context, file: Optional[FilePath] = None) -> str:
     """Append all that is typed and said to a file from now on; `log off` ends that.
 
-    For one command there are `> FILE`, `>> FILE` and `| COMMAND` behind it: stats | grep conv
+    For one command there are `> FILE`, `>> FILE` and `| COMMAND` behind it: stats | grep conv; what COMMAND prints
+    is logged too.
     """
     if file == "off":
         context.log_to(None)
@@ -49,6 +50,7 @@ def alias(context: Context, text: Optional[Rest] = None) -> str:
     """Give commands a name of your own, or list those names.
 
     alias ll = list all       for this session
+    alias sw = 'step; where'  several commands, in quotes
     alias ll =                takes it away
 
     Lines `NAME = COMMANDS` in the file `aliases` of the configuration folder ($XDG_CONFIG_HOME/c2step, by

@@ -6,11 +6,11 @@ from ...errors import ExitStatus, UsageError
 from ...reproducing import make_repro
 from ..context import Context
 from ..registry import Result, command
-from ..types import FilePath, OperatorPattern
+from ..types import Folder, OperatorPattern
 
 
 @command()
-def repro(context: Context, where: Optional[OperatorPattern] = None, *, output: Optional[FilePath] = None) -> Result:
+def repro(context: Context, where: Optional[OperatorPattern] = None, *, output: Folder) -> Result:
     """Cut an operator out with what it read and wrote, so that it runs on its own, and run it.
 
     repro -o crash             the operator that failed or died, else the last one that ran
@@ -19,8 +19,6 @@ def repro(context: Context, where: Optional[OperatorPattern] = None, *, output: 
 
     Golden values are those of the loaded reference.
     """
-    if output is None:
-        raise UsageError("repro needs a folder", "repro -o DIR")
     session = context.session
     if where is None:
         stands_at_failure = session.status(session.position) in ("F", "D")

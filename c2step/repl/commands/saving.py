@@ -7,6 +7,7 @@ from typing import Any, Iterable, Optional
 
 from ...blob import STRING
 from ...render import quote
+from ...sizes import counted
 from ..context import Context
 from ..lexer import Token
 from ..registry import command
@@ -44,7 +45,7 @@ def save(context: Context, blob: Saved, path: Optional[FilePath] = None) -> str:
     if blob.name:
         return _save_one(context, blob, path)
     folder = path or "blobs"
-    return "saved %d blobs to %s" % (context.session.save_all(folder), quote(folder))
+    return "saved %s to %s" % (counted(context.session.save_all(folder), "blob"), quote(folder))
 
 
 def _save_one(context: Context, ref: BlobRef, path: Optional[str]) -> str:

@@ -1,14 +1,16 @@
 """Commands for breakpoints and watches."""
 
-from typing import List, Optional
+from typing import Callable, Dict, List, Optional
 
 from ...breakpoints import Breakpoint
 from ...errors import UsageError
 from ...render import quote, table
+from ...sizes import counted
 from ..context import Context
 from ..places import StopPlace, WatchPlace
 from ..registry import command
 from ..types import BreakpointNumber, Choice, Count, FilePath
+from .changing import edits_text, patches_text
 from .displaying import displays_text
 
 
@@ -16,8 +18,15 @@ class Topic(Choice):
     """What `info` can tell."""
 
     label = "TOPIC"
-    choices = ("breakpoints", "wraps", "display", "catch")
-    about = "one of breakpoints, wraps, display, catch"
+    choices = ("breakpoints", "wraps", "display", "patches", "edits", "catch")
+    about = "one of breakpoints, wraps, display, patches, edits, catch"
+
+
+class Hits(Count):
+    """How many hits."""
+
+    label = "COUNT"
+    about = "how many hits, 1 or more"
 
 
 class Trouble(Choice):
@@ -73,43 +82,47 @@ def watch(context: Context, place: WatchPlace) -> str:
 
 
 @command(aliases=("d",))
-def delete(context: Context, number: Optional[BreakpointNumber] = None) -> str:
-    """Delete a breakpoint or watch, or all of them."""
-    points = context.session.breakpoints
-    chosen = [p for p in points if p.number == number or number is None and not p.owner]
-    if number is not None and not chosen:
-        context.session.breakpoint(number)  # says that there is none
+def delete(context: Context, numbers: Optional[List[BreakpointNumber]] = None) -> str:
+    """Delete breakpoints or watches, or all of them."""
+    chosen = [point for point in _chosen(context, numbers) if numbers or not point.owner]
     for point in chosen:
         context.session.delete_break(point.number)
-    lines = ["deleted %s%d" % (p.word + " " if p.owner else "breakpoint ", p.number) for p in chosen]
-    stay = [] if chosen else ["%s stays, and goes with unwrap" % p.owner for p in points]
+    lines = ["deleted %s %d" % (point.word, point.number) for point in chosen]
+    stay = [] if chosen else ["%s stays, and goes with unwrap" % point.owner for point in context.session.breakpoints]
     return "\n".join(lines + stay) or "no breakpoint is set"
 
 
-@command()
-def enable(context: Context, number: Optional[BreakpointNumber] = None) -> str:
-    """Let a breakpoint stop again, or all of them."""
-    return _switched(context, number, True)
+def _chosen(context: Context, numbers: Optional[List[BreakpointNumber]]) -> List[Breakpoint]:
+    """The breakpoints of these numbers, without any all; UsageError where one of them is not there."""
+    if not numbers:
+        return list(context.session.breakpoints)
+    return [context.session.breakpoint(number) for number in dict.fromkeys(numbers)]
 
 
 @command()
-def disable(context: Context, number: Optional[BreakpointNumber] = None) -> str:
-    """Let a breakpoint, or all of them, stop nothing until it is enabled."""
-    return _switched(context, number, False)
+def enable(context: Context, numbers: Optional[List[BreakpointNumber]] = None) -> str:
+    """Let breakpoints stop again, or all of them."""
+    return _switched(context, numbers, True)
 
 
-def _switched(context: Context, number: Optional[int], on: bool) -> str:
-    points = [context.session.breakpoint(number)] if number is not None else list(context.session.breakpoints)
+@command()
+def disable(context: Context, numbers: Optional[List[BreakpointNumber]] = None) -> str:
+    """Let breakpoints, or all of them, stop nothing until they are enabled."""
+    return _switched(context, numbers, False)
+
+
+def _switched(context: Context, numbers: Optional[List[BreakpointNumber]], on: bool) -> str:
+    points = _chosen(context, numbers)
     for point in points:
         context.session.enable(point.number, on)
     return "\n".join("%s %d" % ("enabled" if on else "disabled", p.number) for p in points) or "no breakpoint is set"
 
 
 @command()
-def ignore(context: Context, number: BreakpointNumber, count: Count) -> str:
+def ignore(context: Context, number: BreakpointNumber, count: Hits) -> str:
     """Let the next COUNT hits of a breakpoint go by."""
     context.session.ignore(number, count)
-    return "breakpoint %d lets %d hits go by" % (number, count)
+    return "breakpoint %d lets %s go by" % (number, counted(count, "hit"))
 
 
 @command()
@@ -149,10 +162,25 @@ def _catching(context: Context) -> str:
 
 
 @command()
-def info(context: Context, topic: Topic) -> str:
-    """Show the breakpoints with their hit counts, the wrapped types, the displays, or what is caught."""
-    texts = {"breakpoints": breakpoints_text, "wraps": wraps_text, "display": displays_text, "catch": _catching}
-    return texts[topic](context)
+def info(context: Context, topic: Optional[Topic] = None) -> str:
+    """Show breakpoints with hit counts, wraps, displays, patches, edits, or what is caught.
+
+    Without a topic it lists the topics.
+    """
+    texts: Dict[str, Callable[[Context], str]] = {
+        "breakpoints": breakpoints_text,
+        "wraps": wraps_text,
+        "display": displays_text,
+        "patches": patches_text,
+        "edits": edits_text,
+        "catch": _catching,
+    }
+    if topic is not None:
+        return texts[topic](context)
+    counts = {name: text(context).splitlines() for name, text in texts.items()}
+    return "\n".join(
+        table([["info " + name, lines[0] if len(lines) == 1 else "..."] for name, lines in counts.items()])
+    )
 
 
 def breakpoints_text(context: Context) -> str:
@@ -194,7 +222,7 @@ def save_breakpoints(context: Context, file: FilePath) -> str:
             stream.write("\n".join(lines) + "\n")
     except OSError as error:
         raise UsageError("cannot write %s: %s" % (quote(file), error.strerror)) from None
-    return "saved %d breakpoints to %s" % (len(points), quote(file))
+    return "saved %s to %s" % (counted(len(points), "breakpoint"), quote(file))
 
 
 def _as_commands(point: Breakpoint) -> List[str]:

@@ -5,7 +5,7 @@ from typing import List
 from ...errors import UsageError
 from ...net import is_random, is_stateful
 from ...render import blob_label, operator_line, quote, summary_line, table
-from ...travel import past_of, readers_of, writers_ahead
+from ...travel import Past, past_of, readers_of, writers_ahead
 from ..context import Context
 from ..registry import Result, command
 from ..telling import stopped
@@ -39,7 +39,7 @@ def who_wrote(context: Context, blob: BlobRef) -> str:
     """
     session = context.session
     version = session.version(blob.name) if blob.version is None else blob.version
-    for past in past_of(blob.name, session.history, session.model, list(session.inputs)):
+    for past in _past(context, blob.name):
         if past.version == version:
             note = " (%s)" % past.note if past.note else ""
             lines = ["%s: %s%s" % (blob_label(blob.name, version), past.how, note)]
@@ -49,6 +49,11 @@ def who_wrote(context: Context, blob: BlobRef) -> str:
         known = ", ".join(blob_label(blob.name, v) for v in session.versions(blob.name)) or "none yet"
         raise UsageError("%s is not there" % blob_label(blob.name, version), "there is: %s" % known)
     return "nothing yet; it will be written by\n%s" % operator_line(ahead[0])
+
+
+def _past(context: Context, name: str) -> List[Past]:
+    session = context.session
+    return past_of(name, session.history, session.model, list(session.inputs), session.changes.of)
 
 
 @command("who-reads")
@@ -76,7 +81,7 @@ def history(context: Context, blob: BlobName) -> str:
     session = context.session
     known_blob(blob, context)
     rows: List[List[str]] = []
-    for past in past_of(blob, session.history, session.model, list(session.inputs)):
+    for past in _past(context, blob):
         live = past.version == session.version(blob)
         op = past.step.operator if past.step else None
         inexact = op is not None and (is_random(op) or is_stateful(op))

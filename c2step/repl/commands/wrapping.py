@@ -7,7 +7,7 @@ from ...wraps import CHECKS, condition_of
 from ..context import Context
 from ..lexer import Token
 from ..registry import command
-from ..types import Candidate, FilePath, OperatorType, Rest
+from ..types import Candidate, FilePath, Folder, OperatorType, Rest
 from .stopping import wraps_text
 
 
@@ -40,7 +40,7 @@ def wrap(
     context: Context,
     type: OperatorType,
     *,
-    save: Optional[FilePath] = None,
+    save: Optional[Folder] = None,
     check: Optional[Check] = None,
     call: Optional[Function] = None,
 ) -> str:
