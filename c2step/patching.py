@@ -8,6 +8,8 @@ now is dirty until it has run again.
 from dataclasses import dataclass
 from typing import Any, Dict, List, Optional, Sequence, Set, Tuple
 
+import numpy as np
+
 from .blob import Blob
 from .errors import UsageError
 from .history import Step
@@ -25,16 +27,29 @@ def _change(words: Sequence[Any]) -> Change:
 
 @dataclass(frozen=True)
 class Patch:
-    """A value in place of what operator `index` writes to a blob (None: of its initial value)."""
+    """A value in place of what operator `index` writes to a blob (None: of its initial value).
+
+    With `part`, an index as numpy takes it, only these elements are replaced.  A single number stands for a blob of
+    that number, of the shape and dtype that the operator gives.
+    """
 
     name: str
     index: Optional[int]
     blob: Blob
     source: str
+    part: Optional[Tuple[Any, ...]] = None
 
     def __str__(self) -> str:
         where = "from the start" if self.index is None else "after operator %d" % self.index
-        return "%s = %s, %s" % (self.name, self.source, where)
+        part = "" if self.part is None else "[%s]" % ", ".join(map(_part_text, self.part))
+        return "%s%s = %s, %s" % (self.name, part, self.source, where)
+
+
+def _part_text(part: Any) -> str:
+    if isinstance(part, slice):
+        words = ["" if bound is None else str(bound) for bound in (part.start, part.stop, part.step)]
+        return ":".join(words if words[2] else words[:2])
+    return "..." if part is Ellipsis else str(part)
 
 
 class Changes:
@@ -52,17 +67,18 @@ class Changes:
 
     # -- patches ------------------------------------------------------------------------------
 
-    def patch(self, blob: Blob, source: str, position: int) -> Patch:
+    def patch(self, blob: Blob, source: str, position: int, part: Optional[Tuple[Any, ...]] = None) -> Patch:
         """Put a value in place of the blob's live one, or where it has none, of what is still to be written."""
         name = blob.name
         self._timeline.known(name)
         at, index = self._place(name, position)
         if at is not None:
             self._drop(name, at)
-        self.patches = [p for p in self.patches if (p.name, p.index) != (name, index)]
-        self.patches.append(Patch(name, index, blob, source))
+        if part is None:
+            self.patches = [p for p in self.patches if (p.name, p.index) != (name, index)]
+        self.patches.append(Patch(name, index, blob, source, part))
         if at is not None:
-            self._put(self.patches[-1], at)
+            self._put(name, index, at)
         return self.patches[-1]
 
     def unpatch(self, name: str) -> List[Patch]:
@@ -77,9 +93,26 @@ class Changes:
         self._timeline.put_back({name})
         return gone
 
-    def _put(self, patch: Patch, at: int) -> None:
-        self._timeline.put_at(patch.blob, at)
-        self._live[patch.name, at] = self._timeline.history.version(patch.name)
+    def _put(self, name: str, index: Optional[int], at: int) -> None:
+        """Put in what a blob's patches come to, one over the other."""
+        blob: Optional[Blob] = None
+        for patch in self.patches:
+            if (patch.name, patch.index) == (name, index):
+                blob = self._fitted(patch, blob)
+        assert blob is not None
+        self._timeline.put_at(blob, at)
+        self._live[name, at] = self._timeline.history.version(name)
+
+    def _fitted(self, patch: Patch, under: Optional[Blob]) -> Blob:
+        """The patch's value in the shape and dtype of what it replaces, as far as it stands for such a value."""
+        array, name = patch.blob.array, patch.name
+        if array is None or (under is None and not self._timeline.history.exists(name)):
+            return patch.blob
+        live = self._timeline.summary(name)
+        if under is None and patch.part is None and str(array.dtype) == live.dtype and (array.ndim or not live.shape):
+            return patch.blob
+        current = (under or self._timeline.fetch(name)).array
+        return patch.blob if current is None else Blob(name, patch.blob.kind, _laid_over(current, array, patch))
 
     def _drop(self, name: str, at: int) -> None:
         """Take a patch's value out of the history; who read it is dirty, whatever value comes next."""
@@ -119,7 +152,7 @@ class Changes:
         at = len(self._timeline.steps)
         for patch in self.patches:
             if patch.index == index and (patch.name, at) not in self._live:
-                self._put(patch, at)
+                self._put(patch.name, index, at)
 
     def began(self) -> None:
         """The session starts again: initial values are patched again."""
@@ -238,3 +271,26 @@ class Changes:
         places = self.dirty()
         written = {(out.name, out.version) for place in places for out in history.steps[place].written}
         return {name for name, version in written if history.version(name) == version}
+
+
+def _laid_over(current: np.ndarray, array: np.ndarray, patch: Patch) -> np.ndarray:
+    """A patch's array in place of what an operator wrote; UsageError where its part does not fit that."""
+    value = _in_dtype(array, current.dtype)
+    if patch.part is None:
+        return np.full(current.shape, value) if value.ndim == 0 else value
+    made = np.array(current)
+    try:
+        made[patch.part] = value
+    except (ValueError, TypeError, IndexError) as error:
+        raise UsageError("the patch %s does not fit: %s" % (patch, error), "unpatch %s" % patch.name) from None
+    return made
+
+
+def _in_dtype(array: np.ndarray, dtype: Any) -> np.ndarray:
+    """In a blob's dtype, where nothing but rounding is lost."""
+    if array.dtype.kind not in "biuf" or np.dtype(dtype).kind not in "biuf":
+        return array
+    with np.errstate(all="ignore"):
+        cast = array.astype(dtype)
+        rounded = array.dtype.kind == cast.dtype.kind == "f" and np.array_equal(np.isinf(cast), np.isinf(array))
+        return cast if rounded or np.array_equal(cast.astype(array.dtype), array) else array

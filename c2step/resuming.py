@@ -115,7 +115,13 @@ def state_of(session: Session, value: Any) -> Dict[str, Any]:
             if v in history.kept
         ],
         "patches": [
-            {"name": p.name, "index": p.index, "source": p.source, "value": value(p.name, np.asarray(p.blob.array))}
+            {
+                "name": p.name,
+                "index": p.index,
+                "source": p.source,
+                "part": None if p.part is None else [_part_words(part) for part in p.part],
+                "value": value(p.name, np.asarray(p.blob.array)),
+            }
             for p in changes.patches
         ],
         "changes": changes.state(),
@@ -365,8 +371,19 @@ class _Rebuilt:
         found = []
         for row in self._state["patches"]:
             blob = _stored(self._folder, row["name"], row["value"])
-            found.append(Patch(row["name"], row["index"], blob, row["source"]))
+            words = row.get("part")
+            part = None if words is None else tuple(_part_of(word) for word in words)
+            found.append(Patch(row["name"], row["index"], blob, row["source"], part))
         return found
+
+
+def _part_words(part: Any) -> Any:
+    """One part of an index as JSON: a number, [start, stop, step], "..." or null."""
+    return [part.start, part.stop, part.step] if isinstance(part, slice) else "..." if part is Ellipsis else part
+
+
+def _part_of(words: Any) -> Any:
+    return slice(*words) if isinstance(words, list) else Ellipsis if words == "..." else words
 
 
 def _without_values(rows: Rows) -> Rows:

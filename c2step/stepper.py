@@ -243,14 +243,17 @@ class Session(Runner):
         """Give a blob the value of a file, such as a reference's, as its next version; nothing is copied."""
         self._timeline.put(name, kept)
 
-    def patch(self, name: str, value: np.ndarray, source: str = "a value") -> Patch:
+    def patch(
+        self, name: str, value: np.ndarray, source: str = "a value", part: Optional[Tuple[Any, ...]] = None
+    ) -> Patch:
         """Put a value in place of a blob's live one, as if the operator that wrote it had written that.
 
-        It stays when that operator runs again, until `unpatch`.  What has run on the old value is dirty.
+        It stays when that operator runs again, until `unpatch`.  What has run on the old value is dirty.  Before
+        the operator has run, it waits; one number fills the shape that comes, `part` (an index) replaces only that.
         """
         array = np.asarray(value)
         return self.changes.patch(
-            Blob(name, STRING if array.dtype.kind in "OSU" else TENSOR, array), source, self.position
+            Blob(name, STRING if array.dtype.kind in "OSU" else TENSOR, array), source, self.position, part
         )
 
     def unpatch(self, name: str) -> List[Patch]:

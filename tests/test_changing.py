@@ -322,3 +322,46 @@ def test_an_operator_that_wants_more_memory_than_is_allowed_fails(tmp_path):
         assert session.cont().reason == "end"
     with pytest.raises(UsageError, match="the worker holds"):
         c2step.open(predict_net=path, inputs={"x": X}, max_memory=1 << 20)
+
+
+PARTS = [
+    [(5, None)],
+    [(np.float64(-2.5), None)],
+    [(np.float64(7), (0, slice(None, 2)))],
+    [(np.arange(36).reshape(6, 6), (1, -1))],
+    [(3, (Ellipsis, None, 0)), (4, (1,)), (5, (1, 2))],
+    [(3, None), (4, (1,))],
+]
+
+
+@pytest.mark.parametrize("patches", PARTS)
+def test_a_patch_before_its_operator_is_the_same_as_after(opened, patches):
+    """The truth is numpy's assignment to what Caffe2 gives, and Caffe2's operators after it."""
+    wanted = golden(count=1)["conv"].copy()
+    for value, part in patches:
+        wanted[() if part is None else part] = value
+    ends = run_prefix(NET, FEEDS, 4, [(0, "conv", wanted)])
+    for ahead in (True, False):
+        session = opened()
+        if not ahead:
+            session.step()
+        for value, part in patches:
+            session.patch("conv", value, "it", part)
+        if ahead:
+            session.step()
+        assert same_bytes(session.fetch("conv").array, wanted)
+        session.cont()
+        assert same_bytes(session.fetch("prob").array, ends["prob"])
+        session.restart()
+        session.step()
+        assert same_bytes(session.fetch("conv").array, wanted)
+
+
+def test_a_part_that_does_not_fit_what_comes_is_said(opened):
+    session = opened()
+    session.patch("conv", 1, "1", (9,))
+    with pytest.raises(UsageError, match=r"conv\[9\] = 1, after operator 0 does not fit: .*out of bounds"):
+        session.step()
+    session.unpatch("conv")
+    assert session.cont().reason == "end"
+    assert same_bytes(session.fetch("prob").array, golden()["prob"])

@@ -81,6 +81,7 @@ def test_everything_is_taken_over_and_goes_on_the_same(shared, tmp_path, checkpo
             session.skip(1)
             session.feed("data", session.fetch("data").array * np.float32(0.5))
             session.patch(names["Conv"], session.fetch(names["Conv"]).array + np.float32(1), "more")
+            session.patch(names["FC"], 2, "two", (0, slice(1, None, 2)))
             session.edit("Dropout", ("arg", "ratio", 0.25))
             session.set_break("Relu", condition="max > 1")
             session.watch(names["FC"])

@@ -41,7 +41,10 @@ def patch(context: Context, assignment: BlobValue) -> str:
     name = assignment.ref.name
     array, notes = _value(context, assignment)
     before = session.summary(name) if session.history.exists(name) else None
-    made = session.patch(name, array, assignment.text)
+    if assignment.ref.index is not None and not session.history.exists(name):
+        made = session.patch(name, array, assignment.text, assignment.ref.index)
+    else:
+        made = session.patch(name, array, assignment.text)
     if not session.history.exists(name):
         return "\n".join(["%s, when that has run or is skipped" % made, *notes])
     label = blob_label(name, session.version(name))
@@ -62,7 +65,7 @@ def _value(context: Context, assignment: BlobValue) -> Tuple[np.ndarray, List[st
     value, notes = _given(context, ref.name, text, now)
     array = np.asarray(value)
     if current is None:
-        if ref.index is not None:
+        if ref.index is not None and there:
             raise UsageError("%s holds no array, so it has no part %s" % (blob_label(ref.name), ref.index_text))
         return array, notes
     array = _as_dtype(array, current.dtype, text)
