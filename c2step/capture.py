@@ -445,7 +445,7 @@ class Capture:
         self.rows.append(row)
 
     def _index(self, row: Dict[str, Any]) -> None:
-        for slot, out in enumerate(row.get("outputs", ())):
+        for slot, out in enumerate([*row.get("outputs", ()), *row.get("touched", ())]):
             summary = summary_of(self.path, out)
             out.setdefault("summary", summary.to_json())
             stored = StoredBlob(

@@ -23,7 +23,7 @@ class StepFacts(Facts):
         self._timeline = timeline
         self._step = step
         self._compare = compare
-        self.inputs = [version.name for version in step.inputs]
+        self.inputs = [name for name in step.operator.inputs if name]
         self.outputs = list(step.operator.outputs) + [out.name for out in step.touched]
         self._versions: Dict[str, Dict[str, int]] = {
             "input": {version.name: version.version for version in step.inputs},

@@ -18,7 +18,7 @@ class Journal:
 
     def line(self, step: Step) -> str:
         """A step's line; a blob in the pack has no summary there, since whoever reads its bytes can make it."""
-        if len(step.outputs) != 1 or step.status != "ok" or step.touched or step.shares:
+        if len(step.outputs) != 1 or step.operator.inner or step.status != "ok" or step.touched or step.shares:
             return json.dumps(step.to_json()) + "\n"
         out = step.outputs[0]
         if not out.file or PACK not in out.file:

@@ -72,7 +72,8 @@ class OnnxNode:
 class Operator:
     """One operator of a net; `inner` are the operators of the nets inside it, however deep.
 
-    `unnamed` are blobs of the workspace that those may write without its naming them.
+    `unnamed` are blobs of the workspace that those may write without its naming them, `unnamed_inputs` those that
+    they may read so.
     """
 
     index: int
@@ -86,6 +87,12 @@ class Operator:
     node: Optional[OnnxNode] = None
     unnamed: Tuple[str, ...] = ()
     inner: Tuple["Operator", ...] = ()
+    unnamed_inputs: Tuple[str, ...] = ()
+
+    @property
+    def reads(self) -> Tuple[str, ...]:
+        """The blobs that it names as inputs, and those that the nets inside it may read beside."""
+        return self.inputs + self.unnamed_inputs
 
     @property
     def writes(self) -> Tuple[str, ...]:
@@ -143,8 +150,8 @@ class Net:
         return [op for op in self.operators if blob in op.writes]
 
     def consumers(self, blob: str) -> List[Operator]:
-        """The operators that read `blob`, in order."""
-        return [op for op in self.operators if blob in op.inputs]
+        """The operators that read `blob`, or may read it by the nets inside them, in order."""
+        return [op for op in self.operators if blob in op.reads]
 
     def free_inputs(self) -> List[str]:
         """The blobs that are read before any operator writes them, declared or not, in order."""
@@ -193,7 +200,7 @@ def _as_json(op: Operator) -> Dict[str, Any]:
     arguments = [dict(arg.__dict__) for arg in op.arguments]
     found = dict(op.__dict__, arguments=arguments, node=dict(op.node.__dict__) if op.node else None)
     if not op.inner:
-        del found["inner"], found["unnamed"]
+        del found["inner"], found["unnamed"], found["unnamed_inputs"]
         return found
     return dict(found, inner=[_as_json(inner) for inner in op.inner])
 
@@ -217,6 +224,7 @@ def operator_from_json(data: Dict[str, Any]) -> Operator:
         node or None,
         tuple(data.get("unnamed", ())),
         tuple(operator_from_json(inner) for inner in data.get("inner", ())),
+        tuple(data.get("unnamed_inputs", ())),
     )
 
 

@@ -141,7 +141,9 @@ class Timeline:
     def reads(self, op: Operator) -> Tuple[BlobVersion, ...]:
         """The versions that an operator would read now."""
         versions = self.history.versions
-        return tuple([BlobVersion(name, versions.get(name, 0)) for name in op.inputs if name])
+        named = [BlobVersion(name, versions.get(name, 0)) for name in op.inputs if name]
+        named += [BlobVersion(n, versions.get(n, 0)) for n in op.unnamed_inputs if self.history.exists(n)]
+        return tuple(named)
 
     def _outputs(self, rows: Iterable[Dict[str, Any]]) -> Tuple[Output, ...]:
         seen: Dict[str, int] = {}

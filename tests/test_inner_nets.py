@@ -2,6 +2,7 @@
 
 import os
 import random
+import signal
 
 import numpy as np
 import pytest
@@ -244,3 +245,63 @@ def test_what_is_made_again_is_named_and_chance_only_where_there_is_some(tmp_pat
         session.run()
         assert session.back(3).detail == "cell/step_workspaces was made again by running %d operators" % (
             2 * session.net_size - 3)  # fmt: skip
+
+
+def test_what_is_read_inside_is_dirty_when_it_changes(tmp_path):
+    operators = [("Negative", ["x"], ["n"], {}), ("Copy", ["three"], ["t"], {})]
+    operators += [("If", ["cond"], ["y"], {"then_net": make_net([("Mul", ["n", "t"], ["m"], {})], [])})]
+    operators += [("Relu", ["m"], ["end"], {})]
+    feeds = {name: FEEDS[name] for name in ("x", "three", "cond")}
+    with c2step.open(predict_net=written(operators, list(feeds), tmp_path), inputs=feeds) as session:
+        session.run()
+        assert [op.type for op in session.model.predict_net.consumers("t")] == ["If"]
+        session.patch("t", np.full((2, 3), -5, F))
+        assert session.dirty_operators() == {2, 3}
+        session.goto("2")
+        session.run()
+        truth = run_prefix(operators, feeds, 4, [(1, "t", np.full((2, 3), -5, F))])
+        assert session.dirty_operators() == set()
+        for name in ("m", "end"):
+            assert same_bytes(session.fetch(name).array, truth[name])
+
+
+def test_a_capture_has_what_was_written_inside(tmp_path):
+    feeds = {name: FEEDS[name] for name in ("x", "three", "cond")}
+    path = written(branches(), list(feeds), tmp_path)
+    c2step.dump(None, predict_net=path, inputs=feeds, directory=str(tmp_path / "out"))
+    capture = c2step.open_capture(str(tmp_path / "out"))
+    truth = run_prefix(branches(), feeds, 2)
+    for name, version in (("acc", 2), ("h", 1)):
+        assert same_bytes(capture.load(name, version).array, truth[name])
+
+
+@pytest.mark.parametrize("kind", ["lstm", "branches"])
+def test_a_killed_session_comes_back_with_what_is_inside(tmp_path, kind):
+    from c2step.recording import Keep
+    from c2step.resuming import Checkpoints
+
+    if kind == "lstm":
+        path, inputs = lstm(tmp_path, True)
+        feeds = dict(np.load(inputs))
+    else:
+        feeds = {name: FEEDS[name] for name in ("x", "three", "cond")}
+        path = written(branches(), list(feeds), tmp_path)
+        inputs = str(tmp_path / "inputs.npz")
+        np.savez(inputs, **feeds)
+    oracle = run_net("", path, inputs, str(tmp_path))
+    kept = str(tmp_path / "kept")
+    with c2step.open(predict_net=path, inputs=feeds, keep=Keep(kept)) as session:
+        session.step(3)
+        Checkpoints(session, {}).write()
+        session.step(session.net_size - 4)
+        os.kill(session.workspace.pid, signal.SIGKILL)  # a look brings the worker back
+        assert session.fetch(session.model.predict_net.operators[0].outputs[0]).array is not None
+        session.run()
+        agrees(session, oracle)
+        session.back(1)
+    with c2step.resume(kept) as session:
+        session.run()
+        agrees(session, oracle)
+        session.goto("1")
+        session.run()
+        agrees(session, oracle)

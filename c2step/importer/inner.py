@@ -6,7 +6,7 @@ write.  Worker side only.
 
 from typing import Any, Container, Dict, Iterator, List, Tuple
 
-__all__ = ["inner_nets", "operators_inside", "unnamed_writes"]
+__all__ = ["inner_nets", "operators_inside", "unnamed_reads", "unnamed_writes"]
 
 # The argument that lists the blobs which all time steps share; they are left beside the outputs.
 _STEPPED = {"RecurrentNetwork": "recurrent_states", "RecurrentNetworkGradient": "backward_link_external"}
@@ -39,6 +39,14 @@ def unnamed_writes(op: Any, outer: Container[str]) -> Tuple[str, ...]:
     if op.type in _STEPPED:
         names.update((name, None) for _, net in inner_nets(op) for name in _writes(net) if name in outer)
     return tuple(name for name in names if name and name not in op.output)
+
+
+def unnamed_reads(op: Any, outer: Container[str]) -> Tuple[str, ...]:
+    """Blobs that the net around an operator names, and that the nets inside it may read beside its inputs."""
+    if op.type == "Do" or not op.arg:  # Do names all that its net sees
+        return ()
+    names = dict.fromkeys(name for inner, _ in operators_inside(op) for name in inner.input)
+    return tuple(name for name in names if name in outer and name not in op.input)
 
 
 def _inside(op: Any) -> Iterator[str]:

@@ -9,7 +9,7 @@ from google.protobuf.message import DecodeError
 from ..errors import ModelError
 from ..net import Argument, Net, OnnxNode, Operator
 from .files import ModelFiles, sniff
-from .inner import inner_nets, operators_inside, unnamed_writes
+from .inner import inner_nets, operators_inside, unnamed_reads, unnamed_writes
 
 __all__ = ["Pair", "load_pair", "map_to_cpu", "to_net"]
 
@@ -205,6 +205,7 @@ def to_net(net: Any, node_of: Sequence[int] = (), nodes: Sequence[OnnxNode] = ()
                 node,
                 unnamed_writes(op, outer),
                 tuple(_inner(inner, net) for inner, net in operators_inside(op)),
+                unnamed_reads(op, outer),
             )
         )
     return Net(
