@@ -8,12 +8,31 @@
         session.cont()
         print(session.fetch("prob").array)
 
-`c2step.open` returns a `stepper.Session`; its verbs are those of the prompt.
+`c2step.open` returns a `stepper.Session`, which has the verbs of the prompt that run, go back, stop, change and save.
+Golden values are loaded by `c2step.against`; `enter` and `repro` are here too.
 """
 
-from typing import Any
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, Optional, Sequence, Union
 
 from .errors import C2StepError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from .capture import Capture
+    from .compare.against import Against
+    from .hooks import Call, Hook
+    from .importer.inputs import Preprocess
+    from .nested import Inside
+    from .references import Reference
+    from .reproducing import Repro
+    from .stepper import Keep, Session, Stop
+    from .workspace.wrapping import Wrapping
+
+    Inputs = Union[None, Dict[str, np.ndarray], Sequence[str]]
+    Decorator = Callable[[Callable[[Call], Any]], Hook]
 
 __version__ = "0.1.0"
 __all__ = [
@@ -31,40 +50,88 @@ __all__ = [
 ]
 
 
-def open(model: Any = None, inputs: Any = None, **options: Any) -> Any:
-    """Open a model and stand before its first operator; see `c2step.launch.open_session` for the options."""
+def open(
+    model: Optional[str] = None,
+    inputs: Inputs = None,
+    init_net: Optional[str] = None,
+    predict_net: Optional[str] = None,
+    runtime: Optional[str] = None,
+    in_process: bool = False,
+    importing: str = "faithful",
+    dims: Optional[Dict[str, int]] = None,
+    seed: Optional[int] = None,
+    as_float32: bool = False,
+    preprocess: Optional[Preprocess] = None,
+    partial: bool = False,
+    timeout: Optional[float] = None,
+    keep: Optional[Keep] = None,
+    on_output: Callable[[str], None] = lambda text: None,
+    max_memory: Optional[int] = None,
+) -> Session:
+    """Open a model, run its init_net, feed its inputs, and stand before operator 0.
+
+    `model` is an .onnx file, a folder or a zip; or give `predict_net` (and `init_net`).  `inputs` are arrays by
+    name, or words such as "x=photo.npy" and "all.npz".  `runtime` is "python:PATH", "docker:IMAGE" or a version;
+    `in_process` runs Caffe2 here, without the protection of a worker.  `importing` is "faithful" or "repaired".
+    `seed` fills inputs that are not given at random, `dims` fixes symbolic dimensions, `partial` leaves out nodes that
+    the backend refuses.  `timeout` is in seconds for one operator, `keep` says which blobs stay where, `on_output`
+    gets what Caffe2 prints, `max_memory` is in bytes for the worker.  Raises C2StepError.
+    """
     from .launch import open_session
 
-    return open_session(model, inputs, **options)
+    return open_session(
+        model,
+        inputs,
+        init_net,
+        predict_net,
+        runtime,
+        in_process,
+        importing,
+        dims,
+        seed,
+        as_float32,
+        preprocess,
+        partial,
+        timeout,
+        keep,
+        on_output,
+        max_memory,
+    )
 
 
-def dump(model: Any, inputs: Any, directory: str, **options: Any) -> Any:
-    """Run a model to its end, keep every output blob in `directory`, and return the Stop that ended it."""
-    from .launch import open_session
+def dump(model: Optional[str], inputs: Inputs, directory: str, **options: Any) -> Stop:
+    """Run a model to its end, keep every output blob in `directory`, and return the Stop that ended it.
+
+    `options` are those of `open`.
+    """
     from .stepper import Keep
 
-    with open_session(model, inputs, keep=Keep(directory, on_full="stop"), **options) as session:
+    with open(model, inputs, keep=Keep(directory, on_full="stop"), **options) as session:
         return session.cont()
 
 
-def open_capture(directory: str) -> Any:
-    """Open a directory that `dump` wrote; see `c2step.capture.Capture`."""
+def open_capture(directory: str) -> Capture:
+    """Open a directory that `dump` wrote."""
     from .capture import Capture
 
     return Capture(directory)
 
 
 def against(
-    session: Any,
+    session: Session,
     spec: str,
-    names: Any = None,
-    engine_runtime: Any = None,
-    timeout: Any = None,
-    rtol: Any = None,
-    atol: Any = None,
-    tolerance: Any = (),
-) -> Any:
-    """Load golden values into a session, as `reference SPEC` does; see `c2step.compare.against.Against`."""
+    names: Optional[str] = None,
+    engine_runtime: Optional[str] = None,
+    timeout: Optional[float] = None,
+    rtol: Optional[float] = None,
+    atol: Optional[float] = None,
+    tolerance: Sequence[str] = (),
+) -> Against:
+    """Load golden values into a session, as `reference SPEC` does at the prompt.
+
+    Conditions may ask for them from then on; `rows` of the result compares what steps wrote.  `names` is the JSON file
+    that says which blob each file holds, `tolerance` are words such as "type:Softmax=1e-2".
+    """
     from .compare.loading import load_against
     from .compare.tolerance import Tolerances
 
@@ -72,46 +139,65 @@ def against(
     return load_against(session, spec, None, names, engine_runtime, timeout, rules)
 
 
-def before(*patterns: str) -> Any:
+def before(*patterns: str) -> Decorator:
     """Decorate a function that is to be called before operators of these types; see `c2step.hooks`."""
     from .hooks import before as decorator
 
     return decorator(*patterns)
 
 
-def after(*patterns: str) -> Any:
+def after(*patterns: str) -> Decorator:
     """Decorate a function that is to be called after operators of these types; see `c2step.hooks`."""
     from .hooks import after as decorator
 
     return decorator(*patterns)
 
 
-def enter(session: Any) -> Any:
-    """Enter the next operator of a session, which has nets inside; see `c2step.nested.Inside`."""
+def enter(session: Session) -> Inside:
+    """Enter the next operator of a session, which has nets inside; `Session.step` runs such a one as a whole."""
     from .nested import enter as enter_operator
 
     return enter_operator(session)
 
 
-def repro(session: Any, where: str, directory: str, **options: Any) -> Any:
+def repro(
+    session: Session,
+    where: str,
+    directory: str,
+    reference: Optional[Reference] = None,
+    timeout: Optional[float] = 120.0,
+) -> Repro:
     """Cut operators out of a session's model so that they run on their own; see `c2step.reproducing.make_repro`."""
     from .reproducing import make_repro
 
-    return make_repro(session, where, directory, **options)
+    return make_repro(session, where, directory, reference, timeout)
 
 
-def resume(directory: str, **options: Any) -> Any:
-    """Open a session again that was left in this capture; see `c2step.launch.resume_session`."""
+def resume(
+    directory: str,
+    runtime: Optional[str] = None,
+    in_process: bool = False,
+    timeout: Optional[float] = None,
+    on_output: Callable[[str], None] = lambda text: None,
+    max_memory: Optional[int] = None,
+) -> Session:
+    """Open a session again that was left in this capture: same position, same blobs, edits, patches, breakpoints."""
     from .launch import resume_session
 
-    return resume_session(directory, **options)
+    return resume_session(directory, runtime, in_process, timeout, on_output, max_memory)
 
 
-def wrapped(types: Any = None, save: Any = None, **options: Any) -> Any:
+def wrapped(
+    types: Union[None, str, Iterable[str]] = None,
+    save: Optional[str] = None,
+    hooks: Sequence[Hook] = (),
+    max_bytes: Optional[int] = None,
+) -> Wrapping:
     """Save the inputs and outputs of operators of these types while your own Caffe2 code runs in the `with` block.
 
-    See `c2step.workspace.wrapping.Wrapping`; `hooks` are functions made by `before` and `after`.
+    `types` are operator types or patterns (default: all), `save` the folder, `hooks` functions made by `before` and
+    `after`; `max_bytes` ends the saving, never the run.
     """
     from .workspace.wrapping import Wrapping
 
-    return Wrapping(types, save, **options)
+    return Wrapping(types, save, hooks, max_bytes)

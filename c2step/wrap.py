@@ -21,6 +21,9 @@ _USAGE = "usage: [C2STEP=dump:DIR] [C2STEP_TYPES=T,T] python -m c2step.wrap SCRI
 
 def main(arguments: List[str]) -> None:
     """Run the script that the first argument names."""
+    if arguments[:1] in (["-h"], ["--help"]):
+        print("%s\n\n%s" % (_USAGE, (__doc__ or "").strip()))
+        return
     if not arguments or not os.path.isfile(arguments[0]):
         sys.exit("error: %s\n  %s" % ("there is no script %s" % arguments[0] if arguments else "no script", _USAGE))
     kind, _, directory = os.environ.get("C2STEP", "").partition(":")

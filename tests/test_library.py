@@ -1,0 +1,69 @@
+"""What `import c2step` offers, as `help` shows it; and what the README says is there."""
+
+import inspect
+import os
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import c2step
+from c2step.compare.blame import blame
+from c2step.launch import open_session, resume_session
+from c2step.reproducing import make_repro
+from c2step.stepper import Session
+from c2step.workspace.wrapping import Wrapping
+from shared_material import CHECKOUT
+
+
+@pytest.mark.parametrize("ours, behind", [
+    (c2step.open, open_session), (c2step.resume, resume_session), (c2step.repro, make_repro),
+    (c2step.wrapped, Wrapping),
+])  # fmt: skip
+def test_a_function_takes_what_stands_behind_it(ours, behind):
+    assert list(inspect.signature(ours).parameters) == list(inspect.signature(behind).parameters)
+    for name, parameter in inspect.signature(behind).parameters.items():
+        given = inspect.signature(ours).parameters[name].default
+        assert given == parameter.default or callable(given), name
+
+
+@pytest.mark.parametrize("name", [name for name in c2step.__all__ if name != "C2StepError"])
+def test_help_tells_types(name):
+    signature = inspect.signature(getattr(c2step, name))
+    assert signature.return_annotation not in ("Any", inspect.Signature.empty)
+    assert [p.name for p in signature.parameters.values() if p.annotation == "Any"] in ([], ["options"])
+
+
+def test_the_wrapper_has_a_help():
+    words = [sys.executable, "-m", "c2step.wrap", "--help"]
+    done = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True,
+                          env=dict(os.environ, PYTHONPATH=CHECKOUT))  # fmt: skip
+    assert done.returncode == 0 and done.stdout.startswith("usage: ") and "C2STEP_TYPES" in done.stdout
+
+
+def test_what_the_readme_names_is_there():
+    with open(os.path.join(CHECKOUT, "README.md"), encoding="utf-8") as file:
+        text = file.read()
+    section = text.split("## From a script")[1].split("\n## ")[0]
+    verbs = section.split("returns a `Session`, with ")[1].split(" and the others")[0]
+    assert all(callable(getattr(Session, verb)) for verb in re.findall(r"`(\w+)`", verbs))
+    for dotted in re.findall(r"`(c2step\.[\w.]+)", text):
+        found = c2step
+        for name in dotted.split(".")[1:]:
+            module = getattr(found, "__name__", "")
+            found = getattr(found, name, None) or __import__("%s.%s" % (module, name), fromlist=["x"])
+
+
+def test_golden_values_from_the_library(models):
+    folder = os.path.join(models, "digits_ceil")
+    inputs = dict(np.load(os.path.join(folder, "input.npz")))
+    with c2step.open(os.path.join(folder, "model.onnx"), inputs, in_process=True) as session:
+        golden = c2step.against(session, os.path.join(folder, "reference.npz"))
+        session.set_break("*", condition="fail")
+        stop = session.cont()
+        (row,) = [row for row in golden.rows(stop.steps) if not row.comparison.passed]
+        assert (row.output.name, stop.reason) == ("pool1", "breakpoint")
+        found = blame(session, golden.reference)
+        assert [judged.operator.outputs for judged in found.origins][0] == ("pool1",)
