@@ -101,6 +101,16 @@ def test_a_tolerance_that_fits_nothing_is_named(made, rule):
         assert "did you mean Softmax?" in error
 
 
+def test_files_and_captures_are_asked_too(made):
+    run("-c", "run; save all one; save all two")
+    both = ["compare", "one", "two", "--tolerance"]
+    assert main(both + ["p=1"]) == main(both + ["type:Relu=1"]) == ExitStatus.OK
+    for rule in ("q=1", "type:Conv=1"):
+        assert main(both + [rule]) == ExitStatus.USAGE
+    assert main(["compare", "golden.npz", "far.npz", "--tolerance", "r=1", "--tolerance", "p=1"]) == ExitStatus.OK
+    assert main(["compare", "golden.npz", "far.npz", "--tolerance", "nosuch=1"]) == ExitStatus.USAGE
+
+
 @pytest.mark.parametrize("off, verdict", [(0.0, Verdict.PASS), (0.03, Verdict.FAIL)])
 def test_what_reads_int8_is_as_coarse_as_that(shared, tmp_path, off, verdict):
     folder = os.path.join(shared, "cases", "49_int8_blob")

@@ -9,7 +9,7 @@ Two arrays that differ are looked at for a layout, channel order, scale or mean 
 import argparse
 import json
 import os
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -39,9 +39,14 @@ def run(options: argparse.Namespace) -> int:
     """Compare what both sides hold; what only one holds counts as missing."""
     rules = tolerances(options)
     if _is_capture(options.actual) and _is_capture(options.reference):
-        rows, tally = _captures(Capture(options.actual), Capture(options.reference), rules)
+        captures = Capture(options.actual), Capture(options.reference)
+        held = [blob for capture in captures for blob in capture.blobs()]
+        rules.check(dict.fromkeys(blob.name for blob in held), dict.fromkeys(blob.type for blob in held if blob.type))
+        rows, tally = _captures(captures[0], captures[1], rules)
     else:
-        rows, tally = _arrays(_values(options.actual), _values(options.reference), rules)
+        actual, reference = _values(options.actual), _values(options.reference)
+        rules.check(dict.fromkeys(list(actual.names()) + list(reference.names())), [])
+        rows, tally = _arrays(actual, reference, rules)
     _print(rows, tally, options.json)
     return int(tally.verdict.status)
 
@@ -55,6 +60,7 @@ def _is_capture(path: str) -> bool:
 
 def _captures(actual: Capture, reference: Capture, rules: Tolerances) -> "tuple[List[Row], Tally]":
     ours = {(blob.name, blob.version): blob for blob in actual.blobs()}
+    quanta = _quanta(actual)
     rows, tally = [], Tally()
     for theirs in reference.blobs():
         label = blob_label(theirs.name, theirs.version)
@@ -63,14 +69,26 @@ def _captures(actual: Capture, reference: Capture, rules: Tolerances) -> "tuple[
             tally.miss("%s has no %s" % (actual.path, label))
             rows.append({"blob": label, "verdict": "missing"})
             continue
-        rows.append(_stored(label, mine, theirs, actual, reference, theirs.type, rules, tally))
+        read = quanta.get((mine.name, mine.version), [])
+        rows.append(_stored(label, mine, theirs, actual, reference, read, rules, tally))
     for name, version in ours:
         tally.miss("%s has no %s" % (reference.path, blob_label(name, version)))
         rows.append({"blob": blob_label(name, version), "verdict": "missing"})
     return rows, tally
 
 
-def _stored(label: str, mine: StoredBlob, theirs: StoredBlob, actual: Capture, reference: Capture, op_type: str,
+def _quanta(capture: Capture) -> Dict[Tuple[str, int], List[float]]:
+    """The scales of the Int8 blobs that each blob was computed from."""
+    scales = {(blob.name, blob.version): blob.summary.scale for blob in capture.blobs() if blob.summary.scale}
+    found: Dict[Tuple[str, int], List[float]] = {}
+    for row in capture.rows if scales else ():
+        read = [scales.get((each["name"], each["version"])) for each in row.get("inputs", ())]
+        for out in row.get("outputs", ()):
+            found[out["name"], out.get("version", 1)] = [scale for scale in read if scale]
+    return found
+
+
+def _stored(label: str, mine: StoredBlob, theirs: StoredBlob, actual: Capture, reference: Capture, quanta: List[float],
             rules: Tolerances, tally: Tally) -> Row:  # fmt: skip
     both = [mine.file, theirs.file]
     if not any(both) and mine.kind == theirs.kind:
@@ -81,11 +99,12 @@ def _stored(label: str, mine: StoredBlob, theirs: StoredBlob, actual: Capture, r
         )
         return {"blob": label, "verdict": "skipped"}
     left, right = actual.load(mine.name, mine.version, True), reference.load(theirs.name, theirs.version, True)
-    return _compared(label, left, right, op_type, rules, tally)
+    return _compared(label, left, right, theirs.type, rules, tally, quanta)
 
 
-def _compared(label: str, left: Blob, right: Blob, op_type: str, rules: Tolerances, tally: Tally) -> Row:
-    found: Comparison = compare_blobs(left, right, rules.of(left, right, op_type))
+def _compared(label: str, left: Blob, right: Blob, op_type: str, rules: Tolerances, tally: Tally,
+              quanta: Sequence[float] = ()) -> Row:  # fmt: skip
+    found: Comparison = compare_blobs(left, right, rules.of(left, right, op_type, quanta))
     tally.add(found.verdict, "%s: %s" % (label, found.reason))
     row = {"blob": label, "verdict": str(found.verdict), "comparison": found}
     if found.verdict is Verdict.FAIL and left.array is not None and right.array is not None:

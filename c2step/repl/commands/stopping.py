@@ -49,7 +49,7 @@ def break_(context: Context, place: StopPlace) -> str:
     break Conv if max > 10    min, max, absmax, mean, std, zeros, nan, inf, size, shape, dtype of an output
     break if shape != (1, 64, 56, 56)
     break if input.max > 1e6  of an input; conv1.max, blob("a b").max of a blob
-    break if cos < 0.999      against the loaded reference; also fail, max_abs, max_rel, rel_l2, ulp, bad
+    break if cos < 0.999      against the loaded reference; also fail, max_abs, max_rel, rel_l2, ulp, bad (as `compare`)
     break relu1 if (relu1 == 0).mean() > 0.9    any Python over the arrays
     """
     return _made(context, place, False)
