@@ -67,6 +67,7 @@ def open(
     keep: Optional[Keep] = None,
     on_output: Callable[[str], None] = lambda text: None,
     max_memory: Optional[int] = None,
+    backend: str = "caffe2",
 ) -> Session:
     """Open a model, run its init_net, feed its inputs, and stand before operator 0.
 
@@ -75,7 +76,8 @@ def open(
     `in_process` runs Caffe2 here, without the protection of a worker.  `importing` is "faithful" or "repaired".
     `seed` fills inputs that are not given at random, `dims` fixes symbolic dimensions, `partial` leaves out nodes that
     the backend refuses.  `timeout` is in seconds for one operator, `keep` says which blobs stay where, `on_output`
-    gets what Caffe2 prints, `max_memory` is in bytes for the worker.  Raises C2StepError.
+    gets what Caffe2 prints, `max_memory` is in bytes for the worker.  `backend` is the importer of ONNX models:
+    "caffe2", or "onnx_caffe2", the one before it.  Raises C2StepError.
     """
     from .launch import open_session
 
@@ -96,6 +98,7 @@ def open(
         keep,
         on_output,
         max_memory,
+        backend,
     )
 
 

@@ -13,15 +13,16 @@ import numpy as np
 from .blob import Blob
 from .errors import InputError, UsageError
 from .importer.inputs import Fed, Preprocess, check_dims, check_inputs, random_inputs, read_inputs
-from .model import Declared
+from .model import BACKENDS, Declared
 from .recording import Keep
 from .resuming import read_saved, resume
 from .stepper import Session
 from .workspace import Workspace
+from .workspace.loading import without_gpu_words
 from .workspace.process import ProcessWorkspace
 from .workspace.runtime import find_runtime
 
-__all__ = ["default_keep", "open_on", "open_session", "resume_session", "unpack_folder"]
+__all__ = ["default_keep", "model_spec", "open_on", "open_session", "resume_session", "unpack_folder"]
 
 Inputs = Union[None, Dict[str, np.ndarray], Sequence[str]]
 
@@ -43,6 +44,7 @@ def open_session(
     keep: Optional[Keep] = None,
     on_output: Callable[[str], None] = lambda text: None,
     max_memory: Optional[int] = None,
+    backend: str = BACKENDS[0],
 ) -> Session:
     """Open a model, run its init_net, feed its inputs, and stand before operator 0.
 
@@ -50,11 +52,24 @@ def open_session(
     arrays by name, or words such as "x=photo.npy" and "all.npz".  `runtime` names the interpreter
     ("python:PATH"); `in_process` runs Caffe2 here, without the protection of a worker.  `seed` fills
     inputs that are not given at random, `dims` fixes symbolic dimensions.  `timeout` is in seconds for
-    one operator, `max_memory` in bytes what the worker may hold.  Raises C2StepError.
+    one operator, `max_memory` in bytes what the worker may hold.  `backend` is the importer of ONNX models:
+    "caffe2", or "onnx_caffe2", the one before it.  Raises C2StepError.
     """
     workspace = _workspace(runtime, in_process, timeout, on_output, max_memory, keep.directory if keep else None)
     return open_on(
-        workspace, model, inputs, init_net, predict_net, importing, dims, seed, as_float32, preprocess, partial, keep
+        workspace,
+        model,
+        inputs,
+        init_net,
+        predict_net,
+        importing,
+        dims,
+        seed,
+        as_float32,
+        preprocess,
+        partial,
+        keep,
+        backend,
     )
 
 
@@ -71,10 +86,11 @@ def open_on(
     preprocess: Optional[Preprocess] = None,
     partial: bool = False,
     keep: Optional[Keep] = None,
+    backend: str = BACKENDS[0],
 ) -> Session:
     """Open a model as `open_session` does, on a workspace that is there already; it is closed where that fails."""
     try:
-        spec = _spec(model, init_net, predict_net, importing, dims or {}, partial)
+        spec = model_spec(model, init_net, predict_net, importing, dims or {}, partial, backend)
         spec.update(unpack_folder(workspace, model))
         fed = _fed(workspace, spec, inputs, dims or {}, seed, as_float32, preprocess)
         spec["input_shapes"] = {name: list(array.shape) for name, array in fed.arrays.items()}
@@ -128,7 +144,8 @@ def _workspace(
     if in_process:
         if max_memory is not None:
             raise UsageError("max_memory limits a worker, and there is none in this process", "leave out in_process")
-        from .workspace.local import LocalWorkspace
+        with without_gpu_words():
+            from .workspace.local import LocalWorkspace
 
         return LocalWorkspace()
     found = find_runtime(runtime)
@@ -136,17 +153,19 @@ def _workspace(
     return ProcessWorkspace(found, on_output, timeout, max_memory)
 
 
-def _spec(
+def model_spec(
     model: Optional[str],
     init_net: Optional[str],
     predict_net: Optional[str],
-    importing: str,
-    dims: Dict[str, int],
-    partial: bool,
+    importing: str = "faithful",
+    dims: Optional[Dict[str, int]] = None,
+    partial: bool = False,
+    backend: str = BACKENDS[0],
 ) -> Dict[str, Any]:
+    """What a workspace is told to open, and how."""
     paths = {"model": model, "init_net": init_net, "predict_net": predict_net}
     found: Dict[str, Any] = {key: os.path.abspath(path) for key, path in paths.items() if path}
-    return dict(found, **{"import": importing, "dims": dims, "partial": partial})
+    return dict(found, **{"import": importing, "dims": dims or {}, "partial": partial, "backend": backend})
 
 
 def unpack_folder(workspace: Workspace, model: Optional[str]) -> Dict[str, str]:

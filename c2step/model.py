@@ -7,7 +7,10 @@ from typing import Any, Dict, List, Optional, Tuple
 from .digests import Digests
 from .net import Net
 
-__all__ = ["Declared", "Model"]
+__all__ = ["BACKENDS", "Declared", "Model"]
+
+# The importers of ONNX models: Caffe2's own, the default, and the package that it came from.
+BACKENDS = ("caffe2", "onnx_caffe2")
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ is written several times has versions, counted as `caffe2.python.core.get_ssa` c
 """
 
 from dataclasses import dataclass
-from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Set, Tuple
 
 from .sizes import counted
 
@@ -53,7 +53,7 @@ class Argument:
 
 @dataclass(frozen=True)
 class OnnxNode:
-    """The ONNX node that an operator came from."""
+    """The ONNX node that an operator came from; `blobs` hold its outputs, where those have other names."""
 
     index: int
     name: str
@@ -61,11 +61,16 @@ class OnnxNode:
     domain: str = ""
     inputs: Tuple[str, ...] = ()
     outputs: Tuple[str, ...] = ()
+    blobs: Tuple[str, ...] = ()
 
     @property
     def label(self) -> str:
         """What to call it: its name, or its position where it has none."""
         return self.name or "%s_%d" % (self.op_type, self.index)
+
+    def value_in(self, blob: str) -> str:
+        """The output that a blob holds after the node, empty for other blobs."""
+        return dict(zip(self.blobs or self.outputs, self.outputs)).get(blob, "")
 
 
 @dataclass(frozen=True)
@@ -145,6 +150,18 @@ class Net:
             result.append((reads, [BlobVersion(name, versions[name]) for name in op.outputs]))
         return result
 
+    def onnx_values(self) -> Dict[Tuple[int, int], str]:
+        """The ONNX value in an operator's output, by operator and slot; none where several nodes write it."""
+        last: Dict[str, Tuple[int, int]] = {}
+        writers: Dict[str, Set[int]] = {}
+        for op in self.operators:
+            for slot, blob in enumerate(op.outputs):
+                value = op.node.value_in(blob) if op.node else ""
+                if op.node and value:
+                    last[value] = (op.index, slot)
+                    writers.setdefault(value, set()).add(op.node.index)
+        return {place: value for value, place in last.items() if len(writers[value]) == 1}
+
     def producers(self, blob: str) -> List[Operator]:
         """The operators that write `blob`, or may write it by the nets inside them, in order."""
         return [op for op in self.operators if blob in op.writes]
@@ -209,9 +226,8 @@ def operator_from_json(data: Dict[str, Any]) -> Operator:
     """An operator of a net's `to_json`."""
     node = data.get("node")
     if node:
-        node = OnnxNode(
-            node["index"], node["name"], node["op_type"], node["domain"], tuple(node["inputs"]), tuple(node["outputs"])
-        )
+        names = (tuple(node.get(key, ())) for key in ("inputs", "outputs", "blobs"))
+        node = OnnxNode(node["index"], node["name"], node["op_type"], node["domain"], *names)
     return Operator(
         data["index"],
         data["type"],

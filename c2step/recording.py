@@ -13,7 +13,7 @@ from .blob import STRING, TENSOR, Blob
 from .capture import NPY_HEADER, PACK, CaptureWriter, Pack, file_name, write_blob
 from .history import Kept, Step
 from .journal import Journal
-from .model import Model
+from .model import BACKENDS, Model
 
 __all__ = ["Keep", "Recording", "describe_run"]
 
@@ -22,9 +22,9 @@ Header = Callable[[], Dict[str, Any]]
 
 
 def describe_run(
-    model: Model, inputs: Dict[str, np.ndarray], importing: str, versions: Dict[str, Any]
+    model: Model, inputs: Dict[str, np.ndarray], importing: Dict[str, str], versions: Dict[str, Any]
 ) -> Dict[str, Any]:
-    """What capture.json says of a run: the model, the versions, the inputs."""
+    """What capture.json says of a run: the model and how it was imported, the versions, the inputs."""
     from . import __version__
 
     return {
@@ -33,7 +33,8 @@ def describe_run(
         "model": model.path,
         "files": model.files,
         "sha256": model.sha256,
-        "import": importing,
+        "import": importing.get("import", "faithful"),
+        "backend": importing.get("backend", BACKENDS[0]) if model.kind == "onnx" else None,
         "versions": versions,
         "inputs": {name: {"dtype": str(a.dtype), "shape": list(a.shape)} for name, a in inputs.items()},
         "outputs": model.output_names(),

@@ -50,7 +50,7 @@ class Session(Runner):
         """
         self.workspace = workspace
         self.notes: List[str] = []
-        self._importing = spec.get("import", "faithful")
+        self._importing = {key: spec[key] for key in ("import", "backend") if key in spec}
         self._header = dict(header or {})
         self.versions_of_runtime = workspace.versions()
         super().__init__(Timeline(workspace, dict(spec), Recording(keep or Keep(), self.header)), Wraps(self.header))

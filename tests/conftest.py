@@ -69,6 +69,12 @@ def older_caffe2() -> str:
 
 
 @pytest.fixture(scope="session")
+def first_caffe2() -> str:
+    """The interpreter with torch 1.0.1 and onnx_caffe2, on Python 3.7."""
+    return interpreter("torch-1.0.1")
+
+
+@pytest.fixture(scope="session")
 def front_only() -> str:
     """An interpreter of 3.10 or newer with numpy and prompt_toolkit but no Caffe2."""
     return interpreter("front")

@@ -85,6 +85,7 @@ OWNERS = {
     "matplotlib": ("pictures/plots.py",),
     "tensorboardX": ("export/tensorboard.py",),
     "onnx": ("importer/", "references/engines/"),
+    "onnx_caffe2": ("importer/onnx_caffe2.py",),
     "onnxruntime": ("references/engines/",),
     "PIL": ("importer/inputs.py",),
     "keras": ("references/engines/",),

@@ -1,6 +1,7 @@
 """Runtimes and versions against each other: what is listed, lint of a version, one model on several, old nets."""
 
 import json
+import logging
 import os
 import re
 import subprocess
@@ -14,6 +15,7 @@ from c2step import cli
 from c2step.compare.matrix import BITWISE, CLOSE, DIFFERS, matrix
 from c2step.launch import open_session
 from c2step.workspace import runtimes
+from c2step.workspace.loading import without_gpu_words
 
 
 @pytest.fixture(scope="module")
@@ -100,6 +102,29 @@ def test_runtimes_as_json(capsys, monkeypatch):
     assert [row["works"] for row in found["runtimes"]] == [True]
 
 
+def test_the_table_says_which_importers_there_are(first_caffe2, older_caffe2, capsys, monkeypatch):
+    monkeypatch.setattr("c2step.cli.runtimes.environments", lambda: ["1.2.0", "1.0.1"])
+    monkeypatch.setenv("DOCKER", "/nowhere/docker")
+    _, out, _ = run(capsys, "runtimes")
+    assert re.search(r"^1.2.0 .* caffe2$", out, re.M) and re.search(r"^1.0.1 .* caffe2, onnx_caffe2$", out, re.M)
+
+
+def test_no_word_of_the_gpu_at_the_import_and_every_other_one():
+    """The words are those of torch 1.0.1 and 1.5.1, with the root logger, as Caffe2 says them."""
+    said, handler = [], logging.Handler()
+    handler.emit = lambda record: said.append(record.getMessage())
+    logging.getLogger().addHandler(handler)
+    try:
+        with without_gpu_words():
+            logging.warning("This caffe2 python run does not have GPU support. Will run in CPU only mode.")
+            logging.warning("This caffe2 python run failed to load cuda module:%s", "no module")
+            logging.warning("another word")
+        logging.warning("This caffe2 python run does not have GPU support.")
+    finally:
+        logging.getLogger().removeHandler(handler)
+    assert said == ["another word", "This caffe2 python run does not have GPU support."]
+
+
 def test_versions_agree_on_a_sample_model(models, older_caffe2, capsys):
     folder = os.path.join(models, "digits_cnn")
     words = [os.path.join(folder, "model.onnx"), "--input", os.path.join(folder, "input.npz")]
@@ -175,14 +200,11 @@ def test_old_nets_open_and_say_what_was_mapped(working):
         np.testing.assert_allclose(session.fetch("prob").array, right[right.files[0]], rtol=1e-3, atol=1e-5)
 
 
-def test_the_readme(working, checkout, older_caffe2):
+def test_the_readme(working, checkout, older_caffe2, first_caffe2):
     with open(os.path.join(checkout, "README.md"), encoding="utf-8") as file:
         lines = re.findall(r"^```sh deployment\n(.*?)^```", file.read(), re.M | re.S)
     for line in "".join(lines).splitlines():
-        words = (
-            line.replace(",1.0.1", "") if not os.path.isdir(os.path.join(checkout, ".envs", "torch-1.0.1")) else line
-        )
-        done = subprocess.run(["sh", "-c", "%s -m %s" % (sys.executable, words)], cwd=str(working),
+        done = subprocess.run(["sh", "-c", "%s -m %s" % (sys.executable, line)], cwd=str(working),
                               env=dict(os.environ, PYTHONPATH=checkout), stdin=subprocess.DEVNULL,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, universal_newlines=True)  # fmt: skip
         assert done.returncode == (1 if " lint " in line else 0), "%s\n%s" % (line, done.stdout)

@@ -3,6 +3,7 @@
 c2step blame model.onnx --input all.npz --against onnxruntime
 c2step blame model.onnx --input all.npz --against golden.npz --csv blame.csv
 c2step blame model.onnx --input all.npz --against torch:model.py:make
+c2step blame model.onnx --input all.npz --runtime 1.0.1 --against backend:onnx_caffe2
 c2step blame --init-net i.pb --predict-net p.pb --input all.npz --against python:/old/bin/python
 """
 
@@ -30,7 +31,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_session(parser)
     add_tolerances(parser)
     group = parser.add_argument_group("blame")
-    forms = "onnxruntime, torch:FILE.py:factory, python:PATH, a capture, an .npz or a folder of .npy"
+    forms = (
+        "onnxruntime, torch:FILE.py:factory, python:PATH or docker:IMAGE (the same nets on another Caffe2), "
+        "backend:onnx_caffe2 or backend:caffe2 (the same model by the other importer), a capture, "
+        "an .npz or a folder of .npy"
+    )
     group.add_argument("--against", required=True, metavar="REFERENCE", help=forms)
     group.add_argument("--names", metavar="FILE.json", help="the blob that each file of a folder or .npz holds")
     group.add_argument("--engine-runtime", metavar="python:PATH", help="the interpreter that makes the reference")

@@ -7,11 +7,10 @@ import argparse
 import os
 
 from ..errors import ExitStatus
-from ..importer.inputs import parse_dims
 from ..launch import unpack_folder
 from ..workspace.process import ProcessWorkspace
 from ..workspace.runtime import find_runtime
-from .options import add_model, say, show_output
+from .options import add_model, say, show_output, spec_of
 
 __all__ = ["add_arguments", "run"]
 
@@ -27,12 +26,7 @@ def run(options: argparse.Namespace) -> int:
     """Convert in a worker, so that a converter that dies is named."""
     workspace = ProcessWorkspace(find_runtime(options.runtime), show_output, options.timeout)
     try:
-        paths = {key: getattr(options, key) for key in ("model", "init_net", "predict_net")}
-        spec = {key: os.path.abspath(path) for key, path in paths.items() if path}
-        spec.update(unpack_folder(workspace, options.model))
-        found = workspace.open(
-            dict(spec, **{"import": options.importing, "dims": parse_dims(options.dim), "partial": options.partial})
-        )
+        found = workspace.open(dict(spec_of(options), **unpack_folder(workspace, options.model)))
         for note in found["notes"]:
             say("note: %s" % note)
         for path in workspace.convert(os.path.abspath(options.output), options.text):

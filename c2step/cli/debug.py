@@ -19,6 +19,7 @@ from ..compare.tolerance import Tolerances
 from ..errors import ExitStatus, UsageError
 from ..importer.inputs import parse_dims
 from ..launch import default_keep, resume_session
+from ..model import BACKENDS
 from ..observing import Observer, observed
 from ..repl.environment import Environment
 from ..repl.loop import interact, run_commands, run_file
@@ -44,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--against",
         metavar="REFERENCE",
         help="load golden values, as `reference` does at the prompt: onnxruntime, torch:FILE.py:factory, python:PATH, "
-        "a capture, an .npz or a folder of .npy files",
+        "backend:onnx_caffe2, a capture, an .npz or a folder of .npy files",
     )
     group.add_argument("--names", metavar="FILE.json", help="the blob that each file of a folder or .npz holds")
     group.add_argument("--engine-runtime", metavar="python:PATH", help="the interpreter that makes the reference")
@@ -133,6 +134,8 @@ def _opening(options: argparse.Namespace) -> str:
     given.update(max_memory=options.max_memory, max_bytes=options.max_bytes)
     if options.importing != "faithful":
         given["importing"] = options.importing
+    if options.backend != BACKENDS[0]:
+        given["backend"] = options.backend
     if options.random_inputs is not None:
         given["seed"] = options.random_inputs
     if options.preprocess is not None:

@@ -14,16 +14,14 @@ The exit status is 1 where anything but notes was found.
 
 import argparse
 import json
-import os
 from typing import Any, Dict, List
 
 from ..errors import ExitStatus, ModelError, WorkerDied
-from ..importer.inputs import parse_dims
 from ..launch import unpack_folder
 from ..render import quote, table
 from ..workspace.process import ProcessWorkspace
 from ..workspace.runtime import find_runtime
-from .options import add_model, say, show_output
+from .options import add_model, say, show_output, spec_of
 
 __all__ = ["add_arguments", "run"]
 
@@ -56,14 +54,11 @@ def run(options: argparse.Namespace) -> int:
 def _findings(options: argparse.Namespace) -> List[Dict[str, Any]]:
     workspace = ProcessWorkspace(find_runtime(options.runtime), show_output, options.timeout)
     try:
-        paths = {key: getattr(options, key) for key in ("model", "init_net", "predict_net")}
-        spec: Dict[str, Any] = {key: os.path.abspath(path) for key, path in paths.items() if path}
-        spec.update(unpack_folder(workspace, options.model))
-        spec["dims"] = parse_dims(options.dim)
+        spec = dict(spec_of(options), **unpack_folder(workspace, options.model))
         findings = workspace.lint(spec)
         repaired = options.importing == "repaired"
         if options.runtime:
-            findings += _of_version(workspace, dict(spec, **{"import": options.importing}), findings)
+            findings += _of_version(workspace, spec, findings)
         return [finding for finding in findings if not (repaired and finding["repair"])]
     finally:
         workspace.close()

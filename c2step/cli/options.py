@@ -7,12 +7,23 @@ from typing import Any, Dict, List, Optional
 from ..budget import memory_lines
 from ..errors import UsageError
 from ..importer.inputs import Preprocess, parse_dims
-from ..launch import input_words, open_session
+from ..launch import input_words, model_spec, open_session
+from ..model import BACKENDS
 from ..sizes import parse_size
 from ..sizes import size_text as bytes_text
 from ..stepper import Keep, Session
 
-__all__ = ["add_model", "add_session", "bytes_text", "opened", "parse_bytes", "quietly_opened", "say", "warn_unfed"]
+__all__ = [
+    "add_model",
+    "add_session",
+    "bytes_text",
+    "opened",
+    "parse_bytes",
+    "quietly_opened",
+    "say",
+    "spec_of",
+    "warn_unfed",
+]
 
 _SHOWN_FINDINGS = 5
 _FOREVER = 1e9  # seconds; the operating system's timers go little further
@@ -37,11 +48,21 @@ def add_model(parser: argparse.ArgumentParser) -> None:
         help="faithful (default): the nets that Caffe2's own backend gives; repaired: also rewrite what it gets wrong",
     )
     group.add_argument(
+        "--backend",
+        choices=BACKENDS,
+        default=BACKENDS[0],
+        help="the importer of ONNX models: caffe2 (default), or onnx_caffe2, the package that it was before it came "
+        "with Caffe2, where the runtime has it",
+    )
+    group.add_argument(
         "--partial", action="store_true", help="leave out nodes that the backend refuses, instead of refusing the model"
     )
     group.add_argument("--dim", action="append", default=[], metavar="NAME=N", help="fix a symbolic dimension")
     group.add_argument(
-        "--runtime", metavar="python:PATH", help="the interpreter with Caffe2 (default: this one, else the pinned one)"
+        "--runtime",
+        metavar="RUNTIME",
+        help="where Caffe2 is: a version that scripts/make-runtime made (1.2.0), docker:IMAGE or docker:1.2.0, or "
+        "python:PATH; c2step runtimes lists them (default: this interpreter, else the pinned one)",
     )
     group.add_argument(
         "--max-memory",
@@ -106,7 +127,14 @@ def quietly_opened(options: argparse.Namespace, runtime: Optional[str], keep: Op
         keep=keep,
         on_output=show_output,
         max_memory=getattr(options, "max_memory", None),
+        backend=options.backend,
     )
+
+
+def spec_of(options: argparse.Namespace) -> Dict[str, Any]:
+    """What a workspace is told to open, for commands that open no session."""
+    paths = options.model, options.init_net, options.predict_net
+    return model_spec(*paths, options.importing, parse_dims(options.dim), options.partial, options.backend)
 
 
 def _say_findings(findings: List[Dict[str, Any]]) -> None:

@@ -12,6 +12,7 @@ import json
 from typing import List
 
 from ..errors import ExitStatus
+from ..model import BACKENDS
 from ..render import table
 from ..workspace.runtimes import Probe, environments, images, obtainable, probe
 
@@ -42,11 +43,17 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _table(probes: List[Probe]) -> List[str]:
-    rows = [["runtime", "torch", "Python", "onnx", "operators", "missing"]]
+    rows = [["runtime", "torch", "Python", "onnx", "operators", "backends", "missing"]]
     for each in probes:
         words = [str(each.versions.get(key, "-")) for key in ("torch", "python", "onnx", "operators")]
-        rows.append([each.name] + words + [each.missing])
+        rows.append([each.name] + words + [_backends(each), each.missing])
     return table(rows, right=(4,))
+
+
+def _backends(found: Probe) -> str:
+    """The importers of ONNX models that it has."""
+    packages = dict(zip(BACKENDS, ("onnx", "onnx_caffe2")))
+    return ", ".join(name for name in BACKENDS if packages[name] in found.versions) or "-"
 
 
 def _others(versions: List[str]) -> List[str]:

@@ -21,7 +21,7 @@ from ..net import Net, Operator
 from ..render import blob_label, quote, summary_line, table
 from ..workspace.process import ProcessWorkspace
 from ..workspace.runtime import find_runtime
-from .options import add_model, say, show_output
+from .options import add_model, say, show_output, spec_of
 
 __all__ = ["add_arguments", "run"]
 
@@ -74,14 +74,7 @@ def _nets(options: argparse.Namespace) -> Dict[str, Net]:
         path = options.model
         if path and os.path.isfile(path) and sniff(path) in ("net", "text net"):
             return {os.path.basename(path): Net.from_json(workspace.read_net(path))}
-        spec = {
-            "model": path,
-            "init_net": options.init_net,
-            "predict_net": options.predict_net,
-            "import": options.importing,
-            "partial": True,
-        }
-        found = workspace.open(dict(spec, **unpack_folder(workspace, path)))
+        found = workspace.open(dict(spec_of(options), partial=True, **unpack_folder(workspace, path)))
         for note in found["notes"]:
             say("note: %s" % note)
         for refused in found["refused"]:

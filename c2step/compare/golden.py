@@ -1,7 +1,8 @@
 """Which golden value belongs to which output of which operator.
 
 Names are not keys: a blob that is written several times has several values.  A run of Caffe2 gives
-every version; an ONNX value or a plain file of that name stands for the blob's last write.
+every version; an ONNX value stands for what its node leaves in the blob that holds it, and the name of another
+blob for its last write.
 """
 
 from typing import Dict, List, NamedTuple, Optional, Tuple
@@ -35,20 +36,22 @@ class Golden:
         ssa = net.ssa()
         for _, writes in ssa:
             last.update((name, version) for name, version in writes)
+        values = {} if ours else net.onnx_values()
         for op, (_, writes) in zip(net.operators, ssa):
             for slot, (name, version) in enumerate(writes):
-                self._place((op.index, slot), name, version, ours, version == last[name])
+                self._place((op.index, slot), name, version, ours, version == last[name], values)
 
-    def _place(self, slot: Slot, name: str, version: int, ours: bool, is_last: bool) -> None:
-        exact = "%s@%d" % (name, version)
+    def _place(self, slot: Slot, name: str, version: int, ours: bool, is_last: bool, values: Dict[Slot, str]) -> None:
+        exact, value = "%s@%d" % (name, version), values.get(slot) or (name if is_last else "")
         if exact in self.reference:
             self._places[slot] = _Place(exact, None)
         elif ours and version in self.reference.versions(name):
             self._places[slot] = _Place(name, version)
-        elif not ours and is_last and name in self.reference:
-            self._places[slot] = _Place(name, None)
-        elif name in self.reference.missing:
-            self._missing[slot] = self.reference.missing[name]
+        elif not ours and value in self.reference:
+            self._places[slot] = _Place(value, None)
+        else:
+            missing = self.reference.missing
+            self._missing[slot] = missing.get(value) or missing.get(name, "")
 
     def __contains__(self, slot: object) -> bool:
         return slot in self._places

@@ -10,12 +10,13 @@ from typing import Any, Callable, Dict, Iterator, List, Optional
 
 import numpy as np
 
-from ..errors import UsageError
-from ..references import Elsewhere, Match, Reference, load, match_modules
+from ..model import BACKENDS
+from ..net import Net
+from ..references import Elsewhere, Match, Reference, load, match_modules, open_onnx_values
 from ..stepper import Session
 from ..workspace.runtime import find_runtime
 from .against import Against
-from .lockstep import run_elsewhere
+from .lockstep import run_elsewhere, run_imported
 from .tolerance import Tolerances
 
 __all__ = ["load_against", "make_reference", "matched", "undisturbed", "unpatched"]
@@ -44,9 +45,11 @@ def make_reference(
     found = load(spec, model, session.inputs, directory, python, progress, shown, timeout, name_map)
     if isinstance(found, Elsewhere):
         if found.kind == "backend":
-            raise UsageError("%s: not here yet" % spec, "python:PATH and docker:IMAGE compare with another Caffe2")
+            return run_imported(session, found.value, directory, timeout)
         runtime = found.value if found.kind == "runtime" else "%s:%s" % (found.kind, found.value)
         return run_elsewhere(session, runtime, directory, timeout)
+    if _is_of_another_importer(session, found):
+        return open_onnx_values(found.source, Net.from_json(found.meta["net"]))
     return matched(session, found) if match and found.meta.get("engine") == "torch" else found
 
 
@@ -90,6 +93,12 @@ def _absolute(spec: str) -> str:
     if os.path.exists(spec):
         return os.path.abspath(spec)
     return ":".join(os.path.abspath(part) if os.path.isfile(part) else part for part in spec.split(":"))
+
+
+def _is_of_another_importer(session: Session, reference: Reference) -> bool:
+    """Whether it is a run of the model with other operators, so that only what the model names can be compared."""
+    meta, ours = reference.meta, session.spec.get("backend", BACKENDS[0])
+    return meta.get("kind") == "run" and session.model.kind == "onnx" and meta.get("backend") not in (None, ours)
 
 
 def _python(session: Session) -> str:

@@ -189,7 +189,7 @@ def _is_named(blob: StoredBlob, ran: _Ran) -> bool:
     """Whether the model gives the name: those that an importer makes up may mean something else in another."""
     assert blob.index is not None
     node = ran.net.operators[blob.index].node
-    return node is not None and blob.name in node.outputs
+    return node is not None and bool(node.value_in(blob.name))
 
 
 def _type(ran: _Ran, blob: StoredBlob) -> str:

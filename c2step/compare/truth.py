@@ -68,7 +68,8 @@ def _inputs(names: "tuple[str, ...]", golden: Golden, session: Session) -> Dict[
 
 def _side(judged: Judged, slot: int, golden: Golden, exact: NodeTruth) -> str:
     """Which side is off: caffe2, reference, both or noise; empty where it cannot be told."""
-    name = judged.operator.outputs[slot]
+    blob = judged.operator.outputs[slot]
+    name = judged.operator.node.value_in(blob) if judged.operator.node else blob
     value, made, theirs = exact.values.get(name), judged.values.get(slot), golden.blob((judged.operator.index, slot))
     if value is None or made is None or theirs is None or theirs.array is None:
         return ""

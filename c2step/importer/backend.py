@@ -12,7 +12,7 @@ around it, on a copy of the model without the weights, and every such remedy is 
 """
 
 from dataclasses import dataclass, field
-from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Optional, Tuple
 
 import numpy as np
 
@@ -28,6 +28,7 @@ from .stock import NodeConverter, caffe2_pb2, cpu, onnx_version, reason
 __all__ = [
     "Converted",
     "Refused",
+    "clear_names",
     "convert",
     "declared",
     "describe_node",
@@ -188,16 +189,19 @@ def _finish(result: Converted, light: Any) -> None:
     net.device_option.CopyFrom(cpu())
     net.external_output.extend(value.name for value in light.graph.output)
     net.external_input.extend(value.name for value in light.graph.input)
-    cleared = 0
-    for op in list(net.op) + result.init_ops:
-        if op.name.startswith("Conv") or "Pool" in op.name:
-            op.name = ""
-            cleared += 1
-    if cleared:
-        result.notes.append(
-            "the names of %d operators are cleared: Caffe2 asks every operator whose name starts with "
-            "Conv or contains Pool for a kernel size" % cleared
-        )
+    result.notes += clear_names(list(net.op) + result.init_ops)
+
+
+def clear_names(operators: Iterable[Any]) -> List[str]:
+    """Take away the names that Caffe2 takes for those of convolutions; returns a note where there were any."""
+    named = [op for op in operators if op.name.startswith("Conv") or "Pool" in op.name]
+    for op in named:
+        op.name = ""
+    words = (
+        "the names of %d operators are cleared: Caffe2 asks every operator whose name starts with "
+        "Conv or contains Pool for a kernel size"
+    )
+    return [words % len(named)] if named else []
 
 
 def _note_versions(model: Any, result: Converted) -> None:

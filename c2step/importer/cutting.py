@@ -1,7 +1,7 @@
 """Some operators of a model on their own: nets that stock Caffe2 runs, and an ONNX backend test.  Worker side only."""
 
 import os
-from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence
+from typing import Any, Dict, Iterator, List, Mapping, Sequence
 
 import numpy as np
 from caffe2.proto import caffe2_pb2
@@ -176,11 +176,11 @@ def _reads(node: Any) -> List[str]:
     return names
 
 
-def onnx_values(blobs: Sequence[Optional[Blob]]) -> Dict[str, np.ndarray]:
-    """Arrays by name, numbers for Int8."""
-    found = {}
-    for blob in blobs:
-        array = None if blob is None else blob.real()
-        if blob is not None and array is not None:
-            found[blob.name] = np.asarray(array)
-    return found
+def onnx_values(opened: Opened, position: int, blobs: Sequence[Blob]) -> Dict[str, np.ndarray]:
+    """The arrays of blobs before an operator, by the ONNX values that they hold there; numbers for Int8."""
+    held: Dict[str, str] = {}
+    for index in opened.node_of[:position]:
+        node = opened.nodes[index]
+        held.update(zip(node.blobs or node.outputs, node.outputs))
+    arrays = [(held.get(blob.name, blob.name), blob.real()) for blob in blobs]
+    return {name: np.asarray(array) for name, array in arrays if array is not None}

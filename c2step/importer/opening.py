@@ -11,7 +11,8 @@ from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Se
 import numpy as np
 from caffe2.proto import caffe2_pb2
 
-from ..errors import ModelError
+from ..errors import ModelError, UsageError
+from ..model import BACKENDS
 from ..net import Net, OnnxNode
 from . import netdef
 from .files import ModelFiles, find_model
@@ -96,8 +97,17 @@ class Loaded(NamedTuple):
 def load_model(spec: Dict[str, Any]) -> Loaded:
     """Find and read the files that `spec` names: model, or init_net and predict_net."""
     files = find_model(spec.get("model"), spec.get("init_net"), spec.get("predict_net"), spec.get("scratch"))
+    first = _is_first(spec)
     if not files.onnx:
+        if first:
+            raise UsageError(
+                "--backend %s converts ONNX models, and these are Caffe2 nets" % spec["backend"], "leave it out"
+            )
         return Loaded(files, pair=netdef.load_pair(files))
+    if first:
+        from . import onnx_caffe2
+
+        onnx_caffe2.require()
     from . import backend
 
     return Loaded(files, onnx_model=backend.load(files.onnx, everything=False))
@@ -131,34 +141,23 @@ def _open_pair(files: ModelFiles, pair: netdef.Pair) -> Opened:
 
 def _open_onnx(loaded: Loaded, spec: Dict[str, Any], on_node: Callable[[int, str], None]) -> Opened:
     from . import backend
-    from .lint import lint
 
     model = loaded.onnx_model
-    shapes = _input_shapes(backend, model, spec)
-    values = small_values(spec)
-    repaired = spec.get("import", "faithful") == "repaired"
-    findings = [] if repaired else lint(model, shapes, values)
-    converted = backend.import_model(
-        model,
-        repaired,
-        lambda index, node: on_node(index, "%s %s" % (node.op_type, node.label)),
-        shapes or None,
-        not spec.get("partial"),
-        values,
-    )
+    converted, findings = _converted(model, spec, on_node)
     if not converted.predict.op:
         raise ModelError("%s has no nodes that become operators" % loaded.files.onnx, "its graph is empty")
     init = caffe2_pb2.NetDef(name=(converted.predict.name or "net").replace("_predict", "") + "_init")
     init.op.extend(converted.init_ops)
     inputs, outputs = backend.declared(model)
+    blobs = converted.predict.external_output  # an output may be in a blob of another name
     return Opened(
         loaded.files,
         init,
         converted.predict,
         list(inputs),
-        list(outputs),
+        [(blob, dtype, shape) for blob, (_, dtype, shape) in zip(blobs, outputs)],
         list(converted.notes),
-        [finding._asdict() for finding in findings or converted.findings],
+        [finding._asdict() for finding in findings],
         [refused._asdict() for refused in converted.refused],
         list(converted.nodes),
         list(converted.node_of),
@@ -166,6 +165,38 @@ def _open_onnx(loaded: Loaded, spec: Dict[str, Any], on_node: Callable[[int, str
         model,
         converted.blobs,
     )
+
+
+def _converted(model: Any, spec: Dict[str, Any], on_node: Callable[[int, str], None]) -> Tuple[Any, List[Any]]:
+    """The nets, and what lint says of them, by the importer that `spec` asks for."""
+    from . import backend
+    from .lint import lint
+
+    def begins(index: int, node: OnnxNode) -> None:
+        on_node(index, "%s %s" % (node.op_type, node.label))
+
+    if _is_first(spec):
+        from . import onnx_caffe2
+
+        made = onnx_caffe2.convert(model, begins, not spec.get("partial"))
+        return made, made.findings
+    shapes, values = _input_shapes(backend, model, spec), small_values(spec)
+    repaired = spec.get("import", "faithful") == "repaired"
+    findings = [] if repaired else lint(model, shapes, values)
+    made = backend.import_model(model, repaired, begins, shapes or None, not spec.get("partial"), values)
+    return made, findings or made.findings
+
+
+def _is_first(spec: Dict[str, Any]) -> bool:
+    """Whether onnx_caffe2 is to convert the model; UsageError where that does not go with the rest of `spec`."""
+    if spec.get("backend", BACKENDS[0]) == BACKENDS[0]:
+        return False
+    if spec.get("import", "faithful") == "repaired":
+        raise UsageError(
+            "--import repaired does not go with --backend %s" % spec["backend"],
+            "repairs are for what --backend %s gets wrong" % BACKENDS[0],
+        )
+    return True
 
 
 def lint_model(loaded: Loaded, spec: Dict[str, Any]) -> List[Dict[str, Any]]:
@@ -179,6 +210,8 @@ def lint_model(loaded: Loaded, spec: Dict[str, Any]) -> List[Dict[str, Any]]:
         return lint_nets(opened.init_net, opened.predict_net, opened.to_net())
     if loaded.pair is not None:
         return missing(loaded.pair.init_net, "init_net") + missing(loaded.pair.predict_net, "predict_net")
+    if _is_first(spec):
+        return open_model(loaded, dict(spec, partial=True), lambda index, label: None).findings
     from . import backend
     from .lint import lint
 

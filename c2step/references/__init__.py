@@ -8,7 +8,7 @@ from .engine import Engine
 from .exposing import Exposed, expose
 from .making import make_onnxruntime, make_torch
 from .matching import Match, match_modules
-from .reference import Reference, open_capture, open_folder, open_npz
+from .reference import Reference, open_capture, open_folder, open_npz, open_onnx_values
 from .sources import Elsewhere, load
 from .truth import NodeTruth, Truth
 
@@ -28,4 +28,5 @@ __all__ = [
     "open_capture",
     "open_folder",
     "open_npz",
+    "open_onnx_values",
 ]

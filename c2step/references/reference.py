@@ -8,11 +8,12 @@ from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional
 import numpy as np
 
 from ..blob import INT8, STRING, TENSOR, Blob
-from ..capture import HEADER, Capture
+from ..capture import HEADER, Capture, StoredBlob
 from ..errors import CaptureError, near
 from ..history import Kept
+from ..net import Net
 
-__all__ = ["Reference", "open_capture", "open_folder", "open_npz"]
+__all__ = ["Reference", "open_capture", "open_folder", "open_npz", "open_onnx_values"]
 
 Load = Callable[[], Blob]
 NameMap = Mapping[str, str]
@@ -100,12 +101,29 @@ def open_capture(path: str) -> Reference:
     reference = Reference(path, capture.header, capture.header.get("notes", ()))
     for stored in capture.blobs():
         if capture.has_value(stored):
-            load = _from_capture(capture, stored.name, stored.version)
-            kept = Kept(os.path.join(path, stored.file), stored.kind, stored.summary) if stored.file else None
-            reference.add(stored.name, stored.version, load, kept)
+            _add_stored(reference, stored.name, stored.version, capture, stored)
     for row in capture.rows:
         _explain(reference, row)
     return reference
+
+
+def open_onnx_values(path: str, net: Net) -> Reference:
+    """The values of a run of `net`, under the names that they have in its ONNX model, whichever importer made it."""
+    capture, values = Capture(path), net.onnx_values()
+    reference = Reference(path, dict(capture.header, kind="reference"))
+    for stored in capture.blobs():
+        value = values.get((stored.index, stored.slot)) if stored.index is not None else None
+        if value and capture.has_value(stored):
+            _add_stored(reference, value, 1, capture, stored)
+        elif value:
+            reference.missing[value] = stored.summary.text or "its value was not kept"
+    return reference
+
+
+def _add_stored(reference: Reference, name: str, version: int, capture: Capture, stored: StoredBlob) -> None:
+    load = _from_capture(capture, stored.name, stored.version)
+    kept = Kept(os.path.join(capture.path, stored.file), stored.kind, stored.summary) if stored.file else None
+    reference.add(name, version, load, kept)
 
 
 def _from_capture(capture: Capture, name: str, version: int) -> Load:

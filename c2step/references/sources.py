@@ -24,8 +24,8 @@ class Elsewhere(NamedTuple):
 
 _ELSEWHERE = ("python", "docker", "runtime", "backend")
 _FORMS = (
-    "onnxruntime, torch:FILE.py:factory, openvino, keras:FILE, python:PATH, a capture, an archive, an .npz file or a "
-    "folder of .npy files"
+    "onnxruntime, torch:FILE.py:factory, openvino, keras:FILE, python:PATH, backend:onnx_caffe2, a capture, an "
+    "archive, an .npz file or a folder of .npy files"
 )
 
 

@@ -285,11 +285,14 @@ class ReferenceSpec(_Text):
     """Where golden values come from."""
 
     label = "SPEC"
-    about = "onnxruntime, torch:FILE.py:factory, python:PATH, a capture, an .npz or a folder of .npy files; or off"
+    about = (
+        "onnxruntime, torch:FILE.py:factory, python:PATH, backend:onnx_caffe2, a capture, an .npz or a folder of "
+        ".npy files; or off"
+    )
 
     @classmethod
     def candidates(cls, typed: str, context: Context) -> Iterable[Candidate]:
-        return [Candidate(word, word) for word in ("onnxruntime", "torch:", "python:", "off")] + list(
+        return [Candidate(word, word) for word in ("onnxruntime", "torch:", "python:", "backend:", "off")] + list(
             FilePath.candidates(typed, context)
         )
 

@@ -87,7 +87,7 @@ class LocalWorkspace(Workspace):
             "executable": sys.executable,
             "operators": len(workspace.RegisteredOperators()),
         }
-        for name in ("onnx", "onnxruntime"):
+        for name in ("onnx", "onnxruntime", "onnx_caffe2"):
             with contextlib.suppress(ImportError):
                 found[name] = __import__(name).__version__
         return found
@@ -496,7 +496,8 @@ class LocalWorkspace(Workspace):
         """Write a range of operators on its own; see `Workspace.cut`."""
         blobs = [stored_blob(row) for row in values]
         unfilled = write_cut(self._model(), first, last, directory, blobs)
-        known = onnx_values(blobs + [stored_blob(row) for row in outputs])
+        known = onnx_values(self._model(), first, blobs)
+        known.update(onnx_values(self._model(), last, [stored_blob(row) for row in outputs]))
         return {"unfilled": unfilled, "onnx": write_onnx_test(self._model(), first, last, directory, known)}
 
     def sibling(self) -> Workspace:

@@ -18,6 +18,7 @@ from ..blob import Blob
 from ..capture import write_blob
 from ..errors import C2StepError, ConversionError
 from .eventlog import EventWriter, event_log
+from .loading import without_gpu_words
 from .memory import limit_memory, memory_held
 from .status import IDLE, Status
 
@@ -99,7 +100,8 @@ class _Server:
 
     def _caffe2(self) -> Any:
         if self._workspace is None:
-            from .local import LocalWorkspace, quiet
+            with without_gpu_words():
+                from .local import LocalWorkspace, quiet
 
             quiet()
             limit_memory(self._max_memory)  # Caffe2 itself is loaded by now
