@@ -70,6 +70,36 @@ def ceil_blame(folder: str, models: str) -> str:
     return kept
 
 
+def odd_capture(folder: str) -> str:
+    """A capture by hand: a long name, maps with NaN and Inf, a scalar, strings, and a file that is cut short."""
+    from c2step.blob import STRING, TENSOR, Blob
+    from c2step.capture import CaptureWriter, file_name, write_blob
+
+    marked = np.arange(32, dtype=np.float32).reshape(1, 2, 4, 4)
+    marked[0, 0, 0, :3] = np.nan, np.inf, -np.inf
+    values = {
+        "n" * 300: marked,
+        "all inf": np.full((1, 1, 4, 4), np.inf, np.float32),
+        "one": np.asarray(2.5, np.float32),
+        "words": np.array([b"a", b"<b>", "\u00e9".encode()], dtype=object),
+        "cut": np.ones((1, 2, 4, 4), np.float32),
+    }
+    path = os.path.join(folder, "odd")
+    writer = CaptureWriter(path)
+    writer.begin({"kind": "run", "model": "odd.onnx", "sha256": {}})
+    for index, (name, array) in enumerate(values.items()):
+        blob = Blob(name, STRING if array.dtype == object else TENSOR, array)
+        file = file_name(index, "o0", name, blob.kind)
+        write_blob(os.path.join(path, file), blob)
+        out = {"name": name, "version": 1, "kind": blob.kind, "file": file, "summary": blob.summary().to_json()}
+        writer.add({"index": index, "type": "Op%d" % (9 - index), "name": "", "status": "ok", "inputs": [],
+                    "outputs": [out], "seconds": 10.0**-index})  # fmt: skip
+    writer.close()
+    with open(os.path.join(path, file), "rb+") as cut:
+        cut.truncate(140)
+    return path
+
+
 def once(factory: Any, name: str, make: Callable[[str], str]) -> str:
     """What `make` makes of a new folder: once for all the processes that run tests at the same time."""
     root = factory.getbasetemp()

@@ -18,7 +18,7 @@ from c2step.report import open_source, page, write_report
 from c2step.report.blobs import Detail, drawn
 from c2step.report.page import data_of
 from conftest import absent
-from report_support import WRONG, Visit, browser, c2step, ceil_blame, long_blame, once
+from report_support import WRONG, Visit, browser, c2step, ceil_blame, long_blame, odd_capture, once
 
 
 @pytest.fixture(scope="module")
@@ -31,6 +31,12 @@ def kept(tmp_path_factory):
 def ceil(models, tmp_path_factory):
     """A blame's folder: MaxPool with ceil_mode, which Caffe2 ignores."""
     return once(tmp_path_factory, "ceil", lambda folder: ceil_blame(folder, models))
+
+
+@pytest.fixture(scope="module")
+def odd(tmp_path_factory):
+    """A capture with a long name, NaN and Inf, a scalar, strings and a broken file."""
+    return once(tmp_path_factory, "odd", odd_capture)
 
 
 @pytest.fixture(scope="module")
@@ -305,6 +311,80 @@ def test_it_can_be_used_without_a_mouse_and_read_aloud(visit, ceil):
     assert "2 MaxPool" in tab.locator("#live").inner_text()
     tab.keyboard.press("Enter")
     assert tab.evaluate("location.hash") == "#op/2"
+
+
+def go(tab, view):
+    tab.evaluate("view => { location.hash = '#' + view; }", view)
+    tab.wait_for_selector("main.view-%s" % view.split("/")[0])
+
+
+@pytest.mark.parametrize("width", [400, 1400])
+def test_long_names_break_and_short_ones_do_not(visit, odd, width):
+    tab = opened(visit, odd)
+    tab.set_viewport_size({"width": width, "height": 900})
+    for view in ("summary", "graph", "operators", "about", "op/0", "op/3"):
+        go(tab, view)
+        assert tab.evaluate("document.documentElement.scrollWidth") == width, view
+    go(tab, "operators")
+    heights = tab.locator("table.list tbody tr").evaluate_all("rows => rows.map(r => r.offsetHeight)")
+    assert max(heights[1:]) < 40 and heights[0] > 80  # one line each; "all inf" stays whole
+
+
+def test_the_table_sorts_by_each_column(visit, odd):
+    tab = opened(visit, odd)
+    go(tab, "operators")
+
+    def order(column):
+        tab.click("table.list thead >> text=%s" % column)
+        return [int(t) for t in tab.locator("table.list tbody td:first-child").all_inner_texts()]
+
+    assert order("time") == [4, 3, 2, 1, 0] and order("time") == [0, 1, 2, 3, 4]
+    assert tab.locator("th[aria-sort=descending]").inner_text().startswith("time")
+    assert order("operator") == [4, 3, 2, 1, 0] and order("shape") == [2, 3, 1, 0, 4]
+
+
+def test_marks_strings_scalars_and_broken_files_are_shown_as_they_are(visit, odd):
+    tab = opened(visit, odd)
+    go(tab, "op/0")
+    assert tab.locator(".blob .keyed").all_inner_texts() == ["NaN", "+Inf", "-Inf"]
+    go(tab, "op/1")
+    assert tab.locator(".blob .keyed").all_inner_texts() == ["+Inf"]
+    assert tab.inner_text(".map").endswith("no finite value") and tab.locator(".map .key").count() == 0
+    go(tab, "op/2")
+    assert tab.locator("svg.values circle").count() == 1
+    go(tab, "op/3")
+    assert tab.inner_text(".blob figure pre").split("\n") == ['"a"', '"<b>"', '"\u00e9"']
+    assert "zeros" not in tab.inner_text(".blob table")
+    go(tab, "op/4")
+    assert "cannot be read" in tab.inner_text(".blob .note")
+    assert visit.complaints == []
+
+
+def test_colours_and_shapes_have_a_legend(visit, ceil):
+    tab = opened(visit, ceil)
+    assert "out of tolerance" in tab.inner_text("main section .legend >> nth=0")
+    go(tab, "graph")
+    tab.select_option("#graph-colour", "seconds")
+    assert "s" in tab.inner_text("#graph-scale") and tab.locator(".tools .badge").count() == 0
+    tab.select_option("#graph-colour", "run")
+    assert "of what is allowed" in tab.inner_text("#graph-scale")
+    tab.select_option("#graph-colour", "label")
+    assert tab.locator(".tools .badge").count() == 3
+    go(tab, "op/2")
+    assert "the shapes (4, 8, 3, 3) and (4, 8, 4, 4) differ" in tab.inner_text(".blob .note")
+    assert tab.locator("figure:has(svg.histogram) .keyed").all_inner_texts() == ["Caffe2", "reference"]
+    boxes = tab.locator("article > pre").all_inner_texts()
+    assert len(boxes) == 2 and "ONNX" not in boxes[0] and "%pool1 = MaxPool" in boxes[1]
+    go(tab, "op/8")
+    assert tab.locator("figure:has(svg.values) .keyed, figure:has(svg.histogram) .keyed").count() >= 2
+    go(tab, "about")
+    assert tab.locator("thead th").evaluate_all("all => all.filter(h => !h.textContent).length") == 0
+
+
+def test_numbers_are_written_as_in_the_terminal(visit, ceil):
+    tab = opened(visit, ceil)
+    for value in (1.67e-6, 9.5367e-7, 1e-4, 0.25, 123456.0, 1234567.0, -3e-9, 1e30):
+        assert tab.evaluate("value => R.show(value)", value) == "%.6g" % value
 
 
 def test_it_prints_the_answer_the_graph_and_the_table(visit, ceil):

@@ -1,6 +1,6 @@
 """The values of one output for its page: figures of both sides, histograms, feature maps, worst positions."""
 
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, Iterable, List, Optional, Tuple
 
 import numpy as np
 
@@ -8,11 +8,14 @@ from ..blob import STRING, Blob
 from ..pictures.histogram import histogram
 from ..pictures.maps import Chosen, choose, difference_png, finite_range, values_png
 from ..pictures.png import data_uri
+from ..render import shape_text
 
 __all__ = ["Detail", "drawn"]
 
 MOST_POINTS = 256
 WORST = 8
+MOST_STRINGS = 32
+LONGEST_STRING = 200
 
 
 class Detail:
@@ -33,6 +36,8 @@ class Detail:
 
 def drawn(ours: Optional[Blob], golden: Optional[Blob], worst: Any, detail: Detail, important: bool) -> Dict[str, Any]:
     """Everything that a page shows of the values; empty where there are none."""
+    if STRING in {side.kind for side in (ours, golden) if side is not None}:
+        return _strings(ours, golden)
     mine, theirs = _numbers(ours), _numbers(golden)
     if detail.left <= 0:
         return {"left_out": True} if mine is not None else {}
@@ -42,6 +47,10 @@ def drawn(ours: Optional[Blob], golden: Optional[Blob], worst: Any, detail: Deta
         return {}
     shown.update(_histograms(mine, theirs))
     same = mine is not None and theirs is not None and mine.shape == theirs.shape
+    if not same and mine is not None and theirs is not None:
+        shown["remarks"] = [
+            "No difference is shown: the shapes %s and %s differ." % (shape_text(mine.shape), shape_text(theirs.shape))
+        ]
     if same and mine is not None and theirs is not None:
         shown["worst"] = _worst(mine, theirs)
         worst = shown["worst"][0][0] if shown["worst"] else worst
@@ -103,10 +112,12 @@ def _pictures(
     maps = {key: c.take(sides[key]) for key, c in chosen.items() if c is not None}  # type: ignore[arg-type]
     if not maps:
         return {}
-    low, high = finite_range(maps.get("golden", maps.get("ours")))  # type: ignore[arg-type]
+    scaled = maps["golden"] if np.isfinite(maps.get("golden", np.nan)).any() else maps.get("ours", maps.get("golden"))
+    low, high = finite_range(scaled)  # type: ignore[arg-type]
     first = next(c for c in chosen.values() if c is not None)
     shown: Dict[str, Any] = {
-        "range": [low, high],
+        "range": [low, high] if np.isfinite(scaled).any() else None,  # type: ignore[arg-type]
+        "marks": _marks(maps.values()),
         "labels": first.labels(),
         "total": first.total,
         "maps": {key: data_uri(values_png(array, low, high, largest)) for key, array in maps.items()},
@@ -115,9 +126,30 @@ def _pictures(
     if len(maps) == 2 and maps["ours"].shape == maps["golden"].shape:
         difference = _difference(maps["ours"], maps["golden"])
         limit = max(map(abs, finite_range(difference)))
-        shown["limit"] = limit
+        shown["limit"] = limit if np.isfinite(difference).any() else None
         shown["maps"]["difference"] = data_uri(difference_png(difference, limit, largest))
     return {"pictures": shown}
+
+
+def _marks(maps: Iterable[np.ndarray]) -> List[str]:
+    """What of NaN and Inf is in the pictures, each with a colour of its own."""
+    kinds: Dict[str, Any] = {"NaN": np.isnan, "+Inf": np.isposinf, "-Inf": np.isneginf}
+    shown = list(maps)
+    return [name for name, holds in kinds.items() if any(holds(array).any() for array in shown)]
+
+
+def _strings(ours: Optional[Blob], golden: Optional[Blob]) -> Dict[str, Any]:
+    """The first strings of both sides."""
+    sides = {"ours": ours, "golden": golden}
+    flat = {key: side.array.reshape(-1) for key, side in sides.items() if side is not None and side.array is not None}
+    found: Dict[str, Any] = {key: [_word(value) for value in array[:MOST_STRINGS]] for key, array in flat.items()}
+    found["size"] = max(array.size for array in flat.values()) if flat else 0
+    return {"strings": found}
+
+
+def _word(value: Any) -> str:
+    text = value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else str(value)
+    return text if len(text) <= LONGEST_STRING else text[:LONGEST_STRING] + "..."
 
 
 def _chosen(array: Optional[np.ndarray], worst: Any, most: int) -> Optional[Chosen]:

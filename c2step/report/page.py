@@ -170,7 +170,11 @@ def _draw_blob(
     found = [(side, source.value(side, op["index"], slot)) for side in sides]
     side, ours = next(((side, value) for side, value in found if value is not None), ("run", None))
     golden = source.value("golden", op["index"], slot)
+    names = {"run": "Caffe2's value", "golden": "The reference's value"}
+    unreadable = [name for key, name in names.items() if source.is_unreadable(key, op["index"], slot)]
+    remarks = ["%s was kept, but its file cannot be read." % name for name in unreadable]
     if ours is None and golden is None:
+        blob["remarks"] = remarks
         return
     if ours is not None and side == "alone":
         blob["ours"] = ours[0].summary.to_json()
@@ -180,3 +184,4 @@ def _draw_blob(
     blob.update(
         drawn(ours[1] if ours else None, golden[1] if golden else None, comparison.get("worst"), detail, important)
     )
+    blob["remarks"] = remarks + blob.get("remarks", [])

@@ -39,6 +39,11 @@ class Side:
         except CaptureError:
             return None
 
+    def is_unreadable(self, index: int, slot: int) -> bool:
+        """Whether the journal names a file for an output, and it cannot be read."""
+        place = self._places.get((index, slot))
+        return place is not None and self.capture.find(*place).file is not None and self.value(index, slot) is None
+
     def _is_inside(self, file: str) -> bool:
         path = os.path.join(self._root, file.partition("#")[0])  # a bare name: only a link leads out
         return not os.path.islink(path) or os.path.dirname(os.path.realpath(path)) == self._root
@@ -69,6 +74,10 @@ class Source(NamedTuple):
     def value(self, side: str, index: int, slot: int) -> Optional[Tuple[StoredBlob, Blob]]:
         """What one side (run, golden, alone) holds of an output; None where no bytes were kept."""
         return self.sides[side].value(index, slot) if side in self.sides else None
+
+    def is_unreadable(self, side: str, index: int, slot: int) -> bool:
+        """Whether one side kept an output in a file that cannot be read."""
+        return side in self.sides and self.sides[side].is_unreadable(index, slot)
 
 
 def open_source(path: str) -> Source:

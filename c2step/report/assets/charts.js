@@ -8,7 +8,7 @@
     for (var at = Math.ceil(low / step) * step; at <= high; at += step) found.push(at);
     return found;
   }
-  function power(n) { return n >= -3 && n <= 3 ? String(Number(Math.pow(10, n).toPrecision(3))) : "1e" + n; }
+  function power(n) { return R.show(Math.pow(10, n), 3); }
 
   function points(metric) {
     var found = [];
@@ -151,7 +151,8 @@
     root.appendChild(svg("text", { x: W - L, y: H - 6, "class": "tick end" }, R.show(found.high, 4)));
     root.appendChild(svg("text", { x: W - L, y: T + 2, "class": "tick end" }, "most " + most));
     var out = found.left_out.map(function (n, i) { return n ? names[i] + ": " + n + " NaN or Inf" : ""; }).filter(Boolean).join(", ");
-    return el("figure", {}, [el("figcaption", {}, [title, el("span", { "class": "quiet" }, " counts on a log scale" + (out ? "; " + out + " left out" : ""))]), root]);
+    var legend = names.length > 1 ? el("span", { "class": "legend" }, names.map(function (name) { return R.key(name, name); })) : null;
+    return el("figure", {}, [el("figcaption", {}, [title, legend, el("span", { "class": "quiet" }, " counts on a log scale" + (out ? "; " + out + " left out" : ""))]), root]);
   };
 
   // The values of a vector, both sides.
@@ -167,14 +168,19 @@
       root.appendChild(svg("text", { x: L - 6, y: y + 4, "class": "tick end" }, R.show(v, 3)));
     });
     ["golden", "ours"].forEach(function (side) {
-      var d = "";
-      (line[side] || []).forEach(function (value, i) {
+      var d = "", gap = true, values = line[side] || [];
+      values.forEach(function (value, i) {
         value = R.num(value);
-        if (!isFinite(value)) return;
-        d += (d ? "L" : "M") + (L + (W - L - 8) * (i + 0.5) / count).toFixed(1) + " " + (T + (H - T - B) * (high - value) / (high - low)).toFixed(1);
+        if (!isFinite(value)) { gap = true; return; }
+        var x = (L + (W - L - 8) * (i + 0.5) / count).toFixed(1), y = (T + (H - T - B) * (high - value) / (high - low)).toFixed(1);
+        d += (gap ? "M" : "L") + x + " " + y;
+        if (gap && (i + 1 === values.length || !isFinite(R.num(values[i + 1])))) root.appendChild(svg("circle", { cx: x, cy: y, r: side === "ours" ? 3 : 5, "class": "dot-" + side }));
+        gap = false;
       });
       if (d) root.appendChild(svg("path", { d: d, "class": "line-" + side }));
     });
-    return el("figure", {}, [el("figcaption", {}, ["values", el("span", { "class": "quiet" }, line.size > count ? " the first " + count + " of " + line.size : " all " + count)]), root]);
+    var sides = ["ours", "golden"].filter(function (side) { return line[side]; });
+    var legend = sides.length > 1 ? el("span", { "class": "legend" }, sides.map(function (side) { return R.key(side, side === "ours" ? "Caffe2" : "reference"); })) : null;
+    return el("figure", {}, [el("figcaption", {}, ["values", legend, el("span", { "class": "quiet" }, line.size > count ? " the first " + count + " of " + line.size : " all " + count)]), root]);
   };
 })();

@@ -279,6 +279,9 @@
     });
     var known = logs.filter(function (v) { return v !== null; }), low = Math.min.apply(null, known), high = Math.max.apply(null, known);
     if (by !== "seconds" && by !== "label") { low = -4; high = 2; }
+    var shown = by === "label" ? legend() : gradient(by, known.length ? Math.pow(10, low) : null, Math.pow(10, high));
+    state.legend.replaceWith(shown);
+    state.legend = shown;
     ops.forEach(function (op, at) {
       var rect = document.querySelector("#node-" + op.index + " rect"), value = logs[at];
       if (rect) rect.style.fill = value === null ? "" : heat(Math.max(0, Math.min(1, (value - low) / (high - low || 1))));
@@ -298,7 +301,7 @@
     function button(text, label, act) { return el("button", { type: "button", title: label, "aria-label": label, on: { click: act } }, text); }
     return el("div", { "class": "tools" }, [
       el("label", { "for": "graph-search" }, "Search"), state.box, state.count,
-      el("label", { "for": "graph-colour" }, "Colour by"), by, legend(),
+      el("label", { "for": "graph-colour" }, "Colour by"), by, state.legend = legend(),
       el("span", { "class": "push" }, [button("−", "Smaller", function () { zoom(1 / 1.3); }), button("+", "Larger", function () { zoom(1.3); }), button("Fit", "Fit the whole net", fit)])]);
   }
   function legend() {
@@ -309,6 +312,12 @@
       badge.className = "badge b-" + l.replace(" ", "-"); badge.title = R.meanings[l]; badge.textContent = l + " " + seen[l];
       return badge;
     }));
+  }
+
+  function gradient(by, low, high) {
+    if (low === null) return el("span", { "class": "legend quiet" }, "nothing was measured");
+    var ends = by === "seconds" ? [R.seconds(low), R.seconds(high)] : ["≤ " + R.show(low) + " of what is allowed", "≥ " + R.show(high) + " times, or no number"];
+    return el("span", { "class": "legend", id: "graph-scale" }, [ends[0], el("span", { "class": "scale", style: "background: linear-gradient(90deg, " + [0, 0.25, 0.5, 0.75, 1].map(heat).join(", ") + ")" }, ""), ends[1], el("span", { "class": "quiet" }, "log scale")]);
   }
 
   R.graphView = function (main) {

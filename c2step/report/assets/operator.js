@@ -6,7 +6,7 @@
   R.table = function (caption, head, rows, right) {
     return el("div", { "class": "scroll" }, el("table", {}, [
       caption ? el("caption", {}, caption) : null,
-      el("thead", {}, el("tr", {}, head.map(function (h, i) { return el("th", { scope: "col", "class": right && right.indexOf(i) >= 0 ? "right" : null }, h); }))),
+      head.some(Boolean) ? el("thead", {}, el("tr", {}, head.map(function (h, i) { return el("th", { scope: "col", "class": right && right.indexOf(i) >= 0 ? "right" : null }, h); }))) : null,
       el("tbody", {}, rows.map(function (row) {
         return el("tr", {}, row.map(function (cell, i) {
           return el(i === 0 ? "th" : "td", { scope: i === 0 ? "row" : null, "class": right && right.indexOf(i) >= 0 ? "right" : null }, cell);
@@ -36,9 +36,10 @@
     if (blob.golden) { head.push("reference"); sides.push(blob.golden); }
     if (!sides.length) return el("p", { "class": "quiet" }, "no value was kept");
     var rows = [["dtype", function (s) { return s.dtype || s.kind; }], ["shape", function (s) { return R.shape(s.shape); }]];
-    ["min", "max", "mean", "std"].forEach(function (k) { rows.push([k, function (s) { return R.show(s[k]); }]); });
-    rows.push(["zeros", function (s) { var n = (s.shape || []).reduce(function (a, b) { return a * b; }, 1); return s.zeros + (s.zeros ? " (" + R.percent(s.zeros, n) + ")" : ""); }]);
-    rows.push(["NaN", function (s) { return s.nan; }], ["Inf", function (s) { return s.inf; }]);
+    var numbers = sides.some(function (s) { return s.kind !== "string" && s.dtype !== "string"; });
+    if (numbers) ["min", "max", "mean", "std"].forEach(function (k) { rows.push([k, function (s) { return R.show(s[k]); }]); });
+    if (numbers) rows.push(["zeros", function (s) { var n = (s.shape || []).reduce(function (a, b) { return a * b; }, 1); return s.zeros + (s.zeros ? " (" + R.percent(s.zeros, n) + ")" : ""); }]);
+    if (numbers) rows.push(["NaN", function (s) { return s.nan; }], ["Inf", function (s) { return s.inf; }]);
     if (sides.some(function (s) { return s.scale; })) rows.push(["scale, zero point", function (s) { return R.show(s.scale) + ", " + R.show(s.zero_point); }]);
     return R.table("Figures", head, rows.map(function (row) { return [row[0]].concat(sides.map(function (s) { return row[1](s); })); }), [1, 2]);
   }
@@ -48,13 +49,14 @@
     if (!p) return null;
     var names = { ours: blob.side === "alone" ? "Caffe2, alone" : "Caffe2", golden: "reference", difference: "difference" };
     var shown = ["ours", "golden", "difference"].filter(function (k) { return p.maps[k]; }).map(function (key) {
-      var from = key === "difference" ? -p.limit : p.range[0], to = key === "difference" ? p.limit : p.range[1];
+      var ends = key === "difference" ? (p.limit === null ? null : [-p.limit, p.limit]) : p.range, from = ends && ends[0], to = ends && ends[1];
+      var colours = ends ? "colours from " + R.show(from, 3) + " to " + R.show(to, 3) : "no finite value";
       return el("figure", { "class": "map" }, [el("figcaption", {}, names[key]),
-        el("img", { src: p.maps[key], alt: names[key] + ": " + p.labels.length + " of " + p.total + " maps of " + p.size.join(" by ") + ", colours from " + R.show(from, 3) + " to " + R.show(to, 3) }),
-        el("div", { "class": "key " + (key === "difference" ? "apart" : "along") }, [el("span", {}, R.show(from, 3)), el("span", {}, R.show(to, 3))])]);
+        el("img", { src: p.maps[key], alt: names[key] + ": " + p.labels.length + " of " + p.total + " maps of " + p.size.join(" by ") + ", " + colours }),
+        ends ? el("div", { "class": "key " + (key === "difference" ? "apart" : "along") }, [el("span", {}, R.show(from, 3)), el("span", {}, R.show(to, 3))]) : el("div", { "class": "quiet" }, colours)]);
     });
     var named = p.labels.filter(Boolean);
-    return el("div", {}, [el("h4", {}, "Feature maps"), el("p", { "class": "quiet" }, (named.length ? blob.name + named[0] + (named.length > 1 ? " to " + named[named.length - 1] : "") + ", " : "") + p.labels.length + " of " + p.total + " maps of " + p.size.join(" × ") + "; NaN is magenta"),
+    return el("div", {}, [el("h4", {}, "Feature maps"), el("p", { "class": "quiet" }, [(named.length ? blob.name + named[0] + (named.length > 1 ? " to " + named[named.length - 1] : "") + ", " : "") + p.labels.length + " of " + p.total + " maps of " + p.size.join(" × ")].concat((p.marks || []).map(function (mark) { return R.key(mark.replace(/[+-]/, function (s) { return s === "+" ? "plus-" : "minus-"; }), mark); }))),
       el("div", { "class": "maps" }, shown)]);
   }
 
@@ -65,6 +67,13 @@
     }), [1, 2, 3]);
   }
 
+  function strings(found) {
+    return el("div", {}, ["ours", "golden"].filter(function (side) { return found[side]; }).map(function (side) {
+      return el("figure", {}, [el("figcaption", {}, [side === "ours" ? "Caffe2" : "reference", el("span", { "class": "quiet" }, found[side].length < found.size ? " the first " + found[side].length + " of " + found.size : "")]),
+        el("pre", { tabindex: "0" }, found[side].map(function (text) { return JSON.stringify(text); }).join("\n"))]);
+    }));
+  }
+
   R.blobSection = function (blob, op) {
     var parts = [el("h3", {}, ["Blob ", el("code", {}, R.blobName(blob))])];
     if (!blob.ours && blob.kind !== "tensor" && !blob.golden) parts.push(el("p", { "class": "note" }, "It is " + blob.kind + ": no value."));
@@ -73,6 +82,8 @@
     if (blob.difference) histograms.push(R.histogram(blob.difference, ["difference"], "Difference"));
     parts.push(el("div", { "class": "columns" }, [figures(blob), histograms.length ? el("div", {}, histograms) : null, worst(blob)]));
     parts.push(pictures(blob));
+    (blob.remarks || []).forEach(function (text) { parts.push(el("p", { "class": "note" }, text)); });
+    if (blob.strings) parts.push(strings(blob.strings));
     if (blob.line) parts.push(R.lineChart(blob.line));
     if (blob.left_out) parts.push(el("p", { "class": "quiet" }, "Its pictures were left out to keep this file small; c2step report --size gives it more room."));
     if (R.slices) parts.push(R.slices(blob, op));
@@ -108,7 +119,9 @@
     op.blobs.forEach(function (blob) { parts.push(R.blobSection(blob, op)); });
     if (!op.blobs.length && !op.run) parts.push(el("p", { "class": "quiet" }, "It did not run, so it has no outputs."));
     if (op.findings.length) parts.push(el("h3", {}, "Lint"), el("div", {}, op.findings.map(function (i) { return R.findingRow(R.data.findings[i]); })));
-    parts.push(el("h3", {}, "Definition"), el("pre", { tabindex: "0" }, op.definition));
+    var texts = op.definition.split("\nfrom ONNX node ");
+    parts.push(el("h3", {}, "Definition"), el("pre", { tabindex: "0" }, texts[0]));
+    if (texts[1]) parts.push(el("h3", {}, "ONNX node " + texts[1].split(":\n")[0]), el("pre", { tabindex: "0" }, texts[1].split(":\n").slice(1).join(":\n")));
     return el("article", { "class": "operator", id: "op-" + op.index }, parts);
   };
 

@@ -49,7 +49,7 @@
     function show() { holder.textContent = ""; holder.appendChild(R.errorChart(choice.value)); }
     show();
     return el("section", {}, [el("h2", {}, "Error along the net"), el("div", { "class": "row" }, [el("label", { "for": "metric" }, "Show the"), choice,
-      el("span", { "class": "legend" }, [el("span", { "class": "dot run" }, ""), "in the run", el("span", { "class": "dot alone" }, ""), "alone, on golden inputs"])]), holder]);
+      el("span", { "class": "legend" }, [el("span", { "class": "dot run" }, ""), "in the run", el("span", { "class": "dot alone" }, ""), "alone, on golden inputs", R.key("bad", "out of tolerance"), el("span", { "class": "keyed" }, [el("span", { "class": "cross", "aria-hidden": "true" }, "×"), "nothing to measure: it failed, or shapes or NaN differ"])])]), holder]);
   }
   function nothingCompared() {
     var rows = data.operators.filter(function (op) { return op.blobs.some(function (b) { return b.ours && (b.ours.nan || b.ours.inf); }); });
@@ -75,20 +75,39 @@
       var e = R.error(op, side, "max_abs");
       return el("span", { "class": e && e.bad ? "bad" : null }, e ? (e.off ? "differs" : e.value ? R.show(e.value, 3) : "equal") : "–");
     }
+    var sort = { by: 0, down: false };
+    function size(op) { var s = op.blobs[0] && op.blobs[0].ours && op.blobs[0].ours.shape; return s ? s.reduce(function (a, b) { return a * b; }, 1) : -1; }
+    function measured(side) { return function (op) { var e = R.error(op, side, "max_abs"); return !e ? -1 : e.off ? Infinity : e.value; }; }
+    function rank(op) { return Object.keys(R.meanings).indexOf(R.label(op)); }
+    function sorted(rows) {
+      var key = columns[sort.by][1];
+      return rows.sort(function (a, b) {
+        var x = key(a), y = key(b), order = x < y ? -1 : x > y ? 1 : a.index - b.index;
+        return sort.down ? -order : order;
+      });
+    }
     function show() {
       body.textContent = "";
       var rows = data.operators.filter(function (op) { return (pick.value === "all" || R.label(op) === pick.value) && (!box.value || R.matches(op, box.value)); });
-      rows.forEach(function (op) {
-        body.appendChild(el("tr", {}, [el("td", { "class": "right" }, op.index), el("th", { scope: "row" }, R.link(op, op.type)), el("td", {}, el("code", {}, op.outputs.join(", "))),
+      sorted(rows).forEach(function (op) {
+        body.appendChild(el("tr", {}, [el("td", { "class": "right" }, op.index), el("th", { scope: "row" }, R.link(op, op.type)), el("td", { "class": "names" }, el("code", {}, op.outputs.join(", "))),
           el("td", {}, op.blobs[0] && op.blobs[0].ours ? R.shape(op.blobs[0].ours.shape) : "–"), el("td", {}, R.badge(R.label(op))),
           data.blame ? el("td", { "class": "right" }, error(op, "run")) : null, data.blame ? el("td", { "class": "right" }, error(op, "alone")) : null,
           el("td", { "class": "right" }, R.seconds(op.seconds)), el("td", { "class": "why" }, op.label === "PROPAGATED" && !(op.run || {}).error ? "" : op.reason || op.error || "")]));
       });
       count.textContent = rows.length + " of " + data.operators.length;
     }
-    var head = ["#", "operator", "outputs", "shape", "label"].concat(data.blame ? ["run max |d|", "alone max |d|"] : [], ["time", "reason"]);
+    var columns = [["#", function (op) { return op.index; }], ["operator", function (op) { return op.type; }], ["outputs", function (op) { return op.outputs.join(", "); }], ["shape", size], ["label", rank]]
+      .concat(data.blame ? [["run max |d|", measured("run")], ["alone max |d|", measured("alone")]] : [], [["time", function (op) { return op.seconds || -1; }], ["reason", function (op) { return op.reason || op.error || ""; }]]);
+    var heads = columns.map(function (column, i) {
+      return el("th", { scope: "col", "aria-sort": i ? "none" : "ascending" }, el("button", { type: "button", "class": "sort", title: "Sort by " + column[0], on: { click: function () {
+        sort = { by: i, down: sort.by === i && !sort.down };
+        heads.forEach(function (head, at) { head.setAttribute("aria-sort", at !== i ? "none" : sort.down ? "descending" : "ascending"); });
+        show();
+      } } }, column[0]));
+    });
     into.appendChild(el("section", {}, [el("h2", {}, "Operators"), el("div", { "class": "tools" }, [el("label", { "for": "table-search" }, "Search"), box, el("label", { "for": "table-label" }, "Label"), pick, count]),
-      el("div", { "class": "scroll" }, el("table", { "class": "list" }, [el("thead", {}, el("tr", {}, head.map(function (h) { return el("th", { scope: "col" }, h); }))), body]))]));
+      el("div", { "class": "scroll" }, el("table", { "class": "list" }, [el("thead", {}, el("tr", {}, heads)), body]))]));
     show();
   }
 

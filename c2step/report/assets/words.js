@@ -35,14 +35,23 @@ var R = { data: JSON.parse(document.getElementById("data").textContent) };
     if (number === null) return "–";
     if (typeof number === "boolean") return String(number);
     if (!isFinite(number)) return isNaN(number) ? "NaN" : number > 0 ? "Inf" : "-Inf";
-    return String(Number(number.toPrecision(digits || 6)));
+    var rounded = Number(number.toPrecision(digits || 6)), power = Math.floor(Math.log10(Math.abs(rounded)));
+    if (rounded !== 0 && (power < -4 || power >= Math.max(6, digits || 6))) return scientific(rounded);
+    return String(rounded);
   };
+  // As the terminal writes them: 1.67e-06.
+  function scientific(number) {
+    return number.toExponential().replace(/e([+-])(\d)$/, "e$10$2");
+  }
   R.shape = function (shape) { return shape && shape.length ? shape.join(" × ") : shape ? "scalar" : "–"; };
   R.seconds = function (value) {
     if (value === null || value === undefined) return "–";
     return value < 1e-3 ? R.show(value * 1e6, 3) + " µs" : value < 1 ? R.show(value * 1e3, 3) + " ms" : R.show(value, 3) + " s";
   };
   R.percent = function (part, whole) { return part && whole ? R.show(100 * part / whole, 3) + "%" : "0"; };
+
+  // A swatch and its word, for legends.
+  R.key = function (kind, text) { return R.el("span", { "class": "keyed" }, [R.el("span", { "class": "swatch s-" + kind }, ""), text]); };
 
   R.say = function (text) { document.getElementById("live").textContent = text; };
   R.blobName = function (blob) { return blob.name + (blob.version > 1 ? "@" + blob.version : ""); };
