@@ -387,6 +387,20 @@ def test_numbers_are_written_as_in_the_terminal(visit, ceil):
         assert tab.evaluate("value => R.show(value)", value) == "%.6g" % value
 
 
+def test_the_keys_are_listed(visit, ceil):
+    tab = opened(visit, ceil)
+    tab.keyboard.press("?")
+    assert "Home, End" in tab.inner_text("#key-list")
+    tab.keyboard.press("Escape")
+    assert not tab.is_visible("#key-list")
+    go(tab, "operators")
+    tab.locator("#table-search").type("?")  # a character like any other
+    assert not tab.is_visible("#key-list")
+    tab.click("#keys")
+    tab.click("#key-list button")
+    assert not tab.is_visible("#key-list") and visit.complaints == []
+
+
 def test_it_prints_the_answer_the_graph_and_the_table(visit, ceil):
     tab = opened(visit, ceil)
     pdf = tab.pdf()

@@ -205,6 +205,10 @@ def test_prompt_and_page_step_one_session(page, models):
         tab.click("#session >> text='Step'")
         tab.wait_for_selector("#next >> text=1 Relu")
         assert "conv1@1" in tab.inner_text("#said")
+        tab.evaluate("location.hash = '#summary'")
+        tab.wait_for_selector("main.view-summary")
+        assert "The session stands before 1 Relu" in tab.inner_text("main .card")
+        assert "pool-ceil-mode" in tab.inner_text("main .finding >> nth=0")
         tab.evaluate("location.hash = '#op/0'")
         tab.wait_for_selector(".maps img")
         tab.evaluate("location.hash = '#op/5'")
@@ -216,6 +220,7 @@ def test_prompt_and_page_step_one_session(page, models):
         tab.wait_for_selector("#next >> text=4 Relu")
         process.stdin.write("step\n")  # at the prompt; the page follows
         tab.wait_for_selector("#next >> text=5 AveragePool", timeout=15000)
+        assert tab.inner_text("#said").startswith("(c2step) step\no  4")  # what the terminal said last
         tab.evaluate("location.hash = '#op/4'")
         tab.wait_for_selector("text=Patch relu2")
         tab.fill("input[aria-label=value]", "0.25")

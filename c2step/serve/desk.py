@@ -57,6 +57,7 @@ class Desk(Pages):
         self.interpreter: Interpreter = make_interpreter(session, environment)
         self._jobs: "queue.Queue[Optional[Callable[[], None]]]" = queue.Queue()
         self._steps: Dict[int, Step] = {}
+        self._said = ""
         super().__init__(session.capture_directory)
 
     # -- the page -----------------------------------------------------------------------------
@@ -76,12 +77,16 @@ class Desk(Pages):
         return self._in_turn(lambda: json_answer({"text": self._do(line, "(page) "), "data": self.data()}))
 
     def _fresh_get(self, path: str, values: Dict[str, str]) -> Optional[Answer]:
-        self.source = open_source(self.session.capture_directory)
+        self._open()
         return super().get(path, values)
+
+    def _open(self) -> None:
+        """Read what was captured up to now; what lint found is the session's."""
+        self.source = open_source(self.session.capture_directory)._replace(findings=list(self.session.model.findings))
 
     def data(self) -> Dict[str, Any]:
         """The net with the status of each operator; what was taken back has no values."""
-        self.source = open_source(self.session.capture_directory)
+        self._open()
         data = super().data()
         for op in data["operators"]:
             letter = self.session.status(op["index"])
@@ -96,7 +101,7 @@ class Desk(Pages):
         return {"session": {
             "position": session.position, "iteration": session.iteration, "size": session.net_size,
             "breakpoints": [{"number": b.number, "where": b.where, "text": str(b)} for b in session.breakpoints],
-            "unfed": session.unfed(),
+            "unfed": session.unfed(), "said": self._said,
         }}  # fmt: skip
 
     # -- the queue ----------------------------------------------------------------------------
@@ -149,4 +154,5 @@ class Desk(Pages):
         except C2StepError as error:
             self.environment.complain(str(error))
             said.append("error: %s" % error)
-        return "\n".join(filter(None, said))
+        self._said = "\n".join(filter(None, ["%s%s" % (who or "(c2step) ", line), *said]))
+        return self._said

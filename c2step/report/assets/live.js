@@ -45,9 +45,10 @@
     R.data = data;
     bar();
     R.route();
+    if (data.session) tell(data.session.said);
   }
   function act(body) {
-    return ask("api/do", body).then(function (found) { refresh(found.data); tell(found.text); }, function (error) { tell("error: " + error.message); });
+    return ask("api/do", body).then(function (found) { refresh(found.data); }, function (error) { tell("error: " + error.message); });
   }
   function tell(text) {
     var log = document.getElementById("said");

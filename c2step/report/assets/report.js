@@ -8,7 +8,7 @@
 
   function answer() {
     var blame = data.blame;
-    if (!blame) return ended();
+    if (!blame) return data.session ? standing() : ended();
     var found = data.operators.filter(function (op) { return op.label === "ORIGIN"; });
     if (!found.length) {
       var words = blame.verdict === "PASS" ? "Every operator gives what the reference gives" + (blame.aside ? "; " + blame.aside + " values, inside ONNX nodes or not computed, have no golden value by nature." : ".") : blame.verdict === "FAIL"
@@ -21,6 +21,13 @@
         el("p", { "class": "reason" }, op.reason),
         op.hints.length ? el("ul", { "class": "hints" }, op.hints.map(function (h) { return el("li", {}, h); })) : null]);
     }));
+  }
+  function standing() {
+    var s = data.session, next = data.operators[s.position], bad = data.operators.filter(function (op) { return op.status === "failed" || op.status === "died"; });
+    var words = next ? ["The session stands before ", R.link(next), ", " + s.position + " of " + s.size + " operators."] : ["The session stands at the end of the net, after " + s.size + " operators."];
+    return el("div", { "class": "card" }, [el("p", { "class": "big" }, words)].concat(bad.map(function (op) {
+      return el("div", {}, [el("div", { "class": "row" }, [R.badge(R.label(op)), R.link(op)]), el("p", { "class": "reason" }, op.error)]);
+    })));
   }
   function ended() {
     var end = data.header.ended, bad = data.operators.filter(function (op) { return op.status === "failed" || op.status === "died"; });
@@ -149,6 +156,22 @@
     root.dataset.theme = dark ? "light" : "dark";
   }
 
+  // What the keys do: a dialog that the button and ? open, and Escape closes.
+  var KEYS = [["Tab, Shift+Tab", "to the next or previous link, field, chart or graph"], ["?", "this list"], ["Escape", "close it"],
+    ["← →, Page Up, Page Down", "in a chart or the graph: the operator before or after, 20 at once"], ["↑ ↓", "in the graph: the operator before or after"],
+    ["Home, End", "in a chart or the graph: the first or last operator"], ["Enter", "in a chart or the graph: open the operator's page"],
+    ["+ − 0", "in the graph: larger, smaller, the whole net"], ["Enter, Shift+Enter", "in the graph's search: the next or previous one found"]];
+  function keys() {
+    var close = el("button", { type: "button", on: { click: function () { dialog.close(); } } }, "Close");
+    var dialog = el("dialog", { id: "key-list", "aria-label": "What the keys do" }, [R.table("Keys", ["key", "what it does"], KEYS), close]);
+    document.body.appendChild(dialog);
+    function open() { if (!dialog.open) dialog.showModal(); }
+    document.getElementById("keys").addEventListener("click", open);
+    document.addEventListener("keydown", function (event) {
+      if (event.key === "?" && !/^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName)) open();
+    });
+  }
+
   function forPrint() {
     var into = document.getElementById("print");
     into.textContent = "";
@@ -165,6 +188,7 @@
     if (data.blame) document.getElementById("verdict").appendChild(el("span", { "class": "badge v-" + data.blame.verdict }, data.blame.verdict));
     var nav = document.getElementById("nav");
     R.tabs.forEach(function (view) { nav.appendChild(el("a", { href: "#" + view[0] }, view[1])); });
+    keys();
     document.getElementById("theme").addEventListener("click", theme);
     window.addEventListener("hashchange", function () { R.route(); main.focus({ preventScroll: true }); });
     window.addEventListener("beforeprint", forPrint);
