@@ -46,6 +46,7 @@ __all__ = [
     "open_capture",
     "repro",
     "resume",
+    "sweep",
     "wrapped",
 ]
 
@@ -188,6 +189,13 @@ def resume(
     from .launch import resume_session
 
     return resume_session(directory, runtime, in_process, timeout, on_output, max_memory)
+
+
+def sweep(model: Any = None, inputs: Any = (), against: str = "", **options: Any) -> Any:
+    """Blame, or take statistics, over many inputs; see `c2step.sweeping.sweep` for the options and the result."""
+    from .sweeping import sweep as run
+
+    return run(model, inputs, against, **options)
 
 
 def wrapped(

@@ -26,6 +26,7 @@ import numpy as np
 
 from .blob import INT8, MISSING, OTHER, STRING, TENSOR, Blob, BlobSummary
 from .errors import CaptureError, near
+from .npy import read_npy
 
 __all__ = [
     "NPY_HEADER",
@@ -48,7 +49,6 @@ _SLUG = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 NPY_HEADER = 128  # bytes of a .npy file beside its values
-_PLAIN_HEADER = b"\x93NUMPY\x01\x00v\x00"  # version 1.0, and the length of the rest
 
 
 def file_name(tick: int, slot: str, name: str, kind: str = TENSOR) -> str:
@@ -200,16 +200,6 @@ def _read_header(header: bytes) -> Tuple[Any, Tuple[int, ...], int]:
     return dtype, shape, int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
 
 
-def _map(path: str) -> np.ndarray:
-    """A view of a file that `write_npy` wrote, alike headers parsed once; ValueError for another file."""
-    with open(path, "rb") as file:
-        header = file.read(NPY_HEADER)
-        if len(header) < NPY_HEADER or header[:10] != _PLAIN_HEADER:
-            raise ValueError("another header")
-        dtype, shape, _ = _read_header(header)
-        return np.asarray(np.memmap(file, dtype, "r", NPY_HEADER, shape))
-
-
 def _load(path: str, mapped: bool) -> np.ndarray:
     packed = _PACKED.fullmatch(path)
     if packed:
@@ -217,19 +207,7 @@ def _load(path: str, mapped: bool) -> np.ndarray:
             file.seek(int(packed.group(2)))
             dtype, shape, size = _read_header(file.read(NPY_HEADER))
             return np.frombuffer(file.read(size), dtype).reshape(shape)
-    if mapped:
-        with contextlib.suppress(ValueError):
-            return _map(path)
-        with contextlib.suppress(ValueError):  # an empty array cannot be mapped
-            return _only_array(np.load(path, mmap_mode="r", allow_pickle=False))
-    return _only_array(np.load(path, allow_pickle=False))
-
-
-def _only_array(found: Any) -> np.ndarray:
-    if not isinstance(found, np.ndarray):
-        found.close()
-        raise ValueError("it is an archive of arrays, no .npy file")
-    return np.asarray(found)
+    return read_npy(path, mapped)
 
 
 @dataclass(frozen=True)

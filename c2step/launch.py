@@ -22,7 +22,18 @@ from .workspace.loading import without_gpu_words
 from .workspace.process import ProcessWorkspace
 from .workspace.runtime import find_runtime
 
-__all__ = ["default_keep", "model_spec", "open_on", "open_session", "resume_session", "unpack_folder"]
+__all__ = [
+    "declared_inputs",
+    "default_keep",
+    "fed_spec",
+    "make_workspace",
+    "model_spec",
+    "open_on",
+    "open_session",
+    "read_fed",
+    "resume_session",
+    "unpack_folder",
+]
 
 Inputs = Union[None, Dict[str, np.ndarray], Sequence[str]]
 
@@ -55,7 +66,7 @@ def open_session(
     one operator, `max_memory` in bytes what the worker may hold.  `backend` is the importer of ONNX models:
     "caffe2", or "onnx_caffe2", the one before it.  Raises C2StepError.
     """
-    workspace = _workspace(runtime, in_process, timeout, on_output, max_memory, keep.directory if keep else None)
+    workspace = make_workspace(runtime, in_process, timeout, on_output, max_memory, keep.directory if keep else None)
     return open_on(
         workspace,
         model,
@@ -92,9 +103,8 @@ def open_on(
     try:
         spec = model_spec(model, init_net, predict_net, importing, dims or {}, partial, backend)
         spec.update(unpack_folder(workspace, model))
-        fed = _fed(workspace, spec, inputs, dims or {}, seed, as_float32, preprocess)
-        spec["input_shapes"] = {name: list(array.shape) for name, array in fed.arrays.items()}
-        spec["input_values"] = {name: _as_json(array) for name, array in fed.arrays.items() if _is_small(array)}
+        fed = read_fed(workspace, workspace.declare(spec), inputs, dims or {}, seed, as_float32, preprocess)
+        spec.update(fed_spec(fed))
         header = {"preprocessing": fed.preprocessing, "seed": seed, "input_notes": fed.notes}
         session = Session(workspace, spec, fed.arrays, keep or default_keep(), header)
     except BaseException:
@@ -119,7 +129,7 @@ def resume_session(
     saved = read_saved(directory)
     opened = saved.opened
     runtime, timeout = runtime or opened.get("runtime"), timeout or opened.get("timeout")
-    workspace = _workspace(runtime, in_process, timeout, on_output, max_memory, directory)
+    workspace = make_workspace(runtime, in_process, timeout, on_output, max_memory, directory)
     try:
         spec = {key: value for key, value in saved.state["spec"].items() if key not in ("edits", "scratch")}
         spec.update(unpack_folder(workspace, spec.get("model")))
@@ -133,14 +143,15 @@ def resume_session(
     return session
 
 
-def _workspace(
-    runtime: Optional[str],
-    in_process: bool,
-    timeout: Optional[float],
-    on_output: Callable[[str], None],
-    max_memory: Optional[int],
-    directory: Optional[str],
+def make_workspace(
+    runtime: Optional[str] = None,
+    in_process: bool = False,
+    timeout: Optional[float] = None,
+    on_output: Callable[[str], None] = lambda text: None,
+    max_memory: Optional[int] = None,
+    directory: Optional[str] = None,
 ) -> Workspace:
+    """Where the operators will run, with nothing opened yet; `directory` is one that it must be able to write to."""
     if in_process:
         if max_memory is not None:
             raise UsageError("max_memory limits a worker, and there is none in this process", "leave out in_process")
@@ -162,7 +173,7 @@ def model_spec(
     partial: bool = False,
     backend: str = BACKENDS[0],
 ) -> Dict[str, Any]:
-    """What a workspace is told to open, and how."""
+    """What `Workspace.declare` and `Workspace.open` take."""
     paths = {"model": model, "init_net": init_net, "predict_net": predict_net}
     found: Dict[str, Any] = {key: os.path.abspath(path) for key, path in paths.items() if path}
     return dict(found, **{"import": importing, "dims": dims or {}, "partial": partial, "backend": backend})
@@ -188,19 +199,25 @@ def _unpacked_size(path: str) -> int:
         return 0
 
 
-def _fed(
+def fed_spec(fed: Fed) -> Dict[str, Any]:
+    """The part of a model's spec that tells of its inputs: their shapes, and the values that a node may depend on."""
+    return {
+        "input_shapes": {name: list(array.shape) for name, array in fed.arrays.items()},
+        "input_values": {name: _as_json(array) for name, array in fed.arrays.items() if _is_small(array)},
+    }
+
+
+def read_fed(
     workspace: Workspace,
-    spec: Dict[str, Any],
+    declares: Dict[str, Any],
     inputs: Inputs,
     dims: Dict[str, int],
     seed: Optional[int],
     as_float32: bool,
     preprocess: Optional[Preprocess],
 ) -> Fed:
-    declares = workspace.declare(spec)
-    declared = [
-        Declared(name, dtype, None if shape is None else tuple(shape)) for name, dtype, shape in declares["inputs"]
-    ]
+    """Read inputs and check them against what the workspace declares of the model."""
+    declared = declared_inputs(declares)
     if declares["kind"] == "onnx":
         check_dims(dims, declared)
     if inputs is None or isinstance(inputs, dict):
@@ -212,6 +229,11 @@ def _fed(
         fed.arrays.update(drawn)
         fed.notes.extend("input %s is drawn at random, seed %d" % (name, seed) for name in drawn)
     return check_inputs(fed, declared, declares["known"], as_float32)
+
+
+def declared_inputs(declares: Dict[str, Any]) -> List[Declared]:
+    """The inputs that `Workspace.declare` names."""
+    return [Declared(name, dtype, None if shape is None else tuple(shape)) for name, dtype, shape in declares["inputs"]]
 
 
 def _drawn_note(names: List[str]) -> List[str]:

@@ -67,7 +67,7 @@ class Model:
         return cls(
             data["kind"],
             data["files"],
-            Digests(data["files"].values()),
+            Digests([*data["files"].values(), *data.get("weights", ())]),
             Net.from_json(data["init_net"]),
             Net.from_json(data["predict_net"]),
             _declared(data["inputs"]),

@@ -50,7 +50,8 @@ class Keep:
 
     `directory` None is a temporary one that goes away with the session.  `level` "stats" keeps no
     values.  `on_full` "skip" goes on without keeping more, "stop" stops the run.  `resume` goes on with the
-    capture that is in `directory`.
+    capture that is in `directory`.  Without `journal` the values alone are written, for runs that nothing
+    reads afterwards; the directory must be there, and stays.
     """
 
     directory: Optional[str] = None
@@ -60,6 +61,7 @@ class Keep:
     match: str = ""
     on_full: str = "skip"
     resume: bool = False
+    journal: bool = True
 
 
 class Recording:
@@ -82,6 +84,8 @@ class Recording:
     @property
     def directory(self) -> str:
         """Where the blob versions are."""
+        if not self.keep.journal and self.keep.directory:
+            return self.keep.directory
         return self._begun().path
 
     def _begun(self) -> CaptureWriter:
@@ -116,13 +120,14 @@ class Recording:
             "match": self.keep.match,
             "max_bytes": limit,
             "on_full": self.keep.on_full,
-            "packs": bool(self._temporary),
+            "packs": bool(self._temporary) or not self.keep.journal,
             "before": before if self.keep.level == "full" else [],
         }
 
     def add(self, step: Step) -> None:
         """Journal a step; it is written by `flush`."""
-        self._lines.append(self._journal.line(step))
+        if self.keep.journal:
+            self._lines.append(self._journal.line(step))
         for out in step.written:
             if out.file and PACK not in out.file:
                 self._bytes += out.summary.nbytes + NPY_HEADER
@@ -157,7 +162,8 @@ class Recording:
 
     def event(self, kind: str, **what: Any) -> None:
         """Journal what is no operator: going back, a feed."""
-        self._begun().add(dict(event=kind, **what))
+        if self.keep.journal:
+            self._begun().add(dict(event=kind, **what))
 
     def keep_value(self, name: str, array: np.ndarray, tick: int) -> Kept:
         """Write a value that came from outside."""
@@ -181,7 +187,8 @@ class Recording:
 
     def write_header(self) -> None:
         """Write capture.json again."""
-        self._begun().write_header(self._header())
+        if self.keep.journal:
+            self._begun().write_header(self._header())
 
     def close(self) -> None:
         """Close the journal and take a temporary directory away, unless that is `lasting`."""

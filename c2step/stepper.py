@@ -58,16 +58,16 @@ class Session(Runner):
 
     # -- starting -----------------------------------------------------------------------------
 
-    def restart(self, keep: Optional[Keep] = None) -> Stop:
+    def restart(self, keep: Optional[Keep] = None, inputs: Optional[Dict[str, np.ndarray]] = None) -> Stop:
         """Run init_net again, feed the inputs again, and stand before operator 0; breakpoints stay.
 
-        With `keep` a new capture begins.
+        With `keep` a new capture begins.  `inputs` are fed in place of the former ones.
         """
         if keep is not None:
             self._timeline.recording.close()
             self._timeline.recording = Recording(keep, self.header)
         undone = [] if keep is not None else self.steps
-        self._timeline.begin(dict(self._timeline.inputs))
+        self._timeline.begin(dict(self._timeline.inputs if inputs is None else inputs))
         self._timeline.recording.event("restart")
         self._timeline.recording.take_back(undone)
         self.changes.began()

@@ -50,8 +50,9 @@ class Timeline:
 
     def begin(self, inputs: Dict[str, np.ndarray]) -> None:
         """Run init_net, forget what has run, and feed the inputs."""
+        self.history = History()  # first: a worker that has ended meanwhile comes back without the old values
         self._initialise()
-        self.history = History()
+        self.inputs = {}
         blobs = self.workspace.peek()
         self.history.initial = {row["name"] for row in blobs if row["kind"] not in (MISSING, UNINITIALISED)}
         self.history.objects = {row["name"] for row in blobs if row["kind"] == OTHER}

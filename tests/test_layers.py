@@ -23,6 +23,7 @@ LAYERS = (
     "html",
     "net",
     "blob",
+    "npy",
     "hooks",
     "digests",
     "model",
@@ -58,6 +59,7 @@ LAYERS = (
     "report",
     "export",
     "analyses",
+    "sweeping",
     "repl",
     "serve",
     "cli",
@@ -81,6 +83,7 @@ CAFFE2_SIDE = (
 # Which parts may import an outside library, as prefixes of the module's path; numpy may be used anywhere.
 OWNERS = {
     "caffe2": ("importer/",) + CAFFE2_SIDE,
+    "distributed": ("sweeping/cluster.py",),
     "google": ("importer/",),
     "matplotlib": ("pictures/plots.py",),
     "tensorboardX": ("export/tensorboard.py",),

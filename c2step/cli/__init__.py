@@ -19,6 +19,7 @@ COMMANDS: Dict[str, str] = {
     "dump": "run a model and keep every output blob in a directory",
     "show": "list a net's operators, or a capture's blobs, one line each",
     "blame": "name the first wrong operator, against a reference",
+    "sweep": "blame or statistics over many inputs, on several processes or a cluster",
     "lint": "list what Caffe2 will refuse, fail at, die of or get wrong, before anything runs",
     "compare": "compare two captures or files of arrays",
     "reference": "make golden values once, for use later or elsewhere",

@@ -175,7 +175,7 @@ def blame(
 
 
 class Judge:
-    """Runs a session against a reference and judges its operators."""
+    """Runs a session against a reference and judges its operators; `hints` also looks for what would explain them."""
 
     def __init__(
         self,
@@ -183,8 +183,10 @@ class Judge:
         reference: Reference,
         tolerances: Tolerances,
         progress: Progress = lambda what, at, of: None,
+        hints: bool = True,
     ) -> None:
         self.session = session
+        self.hints = hints
         self.net = session.model.predict_net
         self.golden = Golden(self.net, reference)
         self.aside = Aside(self.net, session.model.output_names())
@@ -200,7 +202,7 @@ class Judge:
         self._alone()
         self._label()
         origins = [j for j in self.judged if j.label == ORIGIN]
-        for judged in origins:
+        for judged in origins if self.hints else ():
             self._quote_lint(judged)
         tally = self._tally()
         found = Blame(self.judged, origins, tally, self._verdict(tally), self.notes, stop)
@@ -319,7 +321,7 @@ class Judge:
         elif stop.steps:
             step = stop.steps[-1]
             self._take(step, judged.alone, "alone")
-            if judged.alone.bad:
+            if judged.alone.bad and self.hints:
                 step = self._look_closer(judged, step)
             self._replace(step.operator, step.outputs)
 

@@ -8,7 +8,7 @@ from ..compare.blame import Blame
 from ..errors import UsageError
 from ..net import Net
 
-__all__ = ["frame", "rows", "write_csv"]
+__all__ = ["frame", "frame_of", "rows", "write_csv"]
 
 Table = Union[Capture, Net, Blame]
 _FIGURES = ("min", "max", "mean", "std", "zeros", "nan", "inf")
@@ -24,11 +24,16 @@ def rows(table: Table) -> List[Dict[str, Any]]:
 
 def frame(table: Table) -> Any:
     """The rows as a pandas.DataFrame; UsageError where there is no pandas."""
+    return frame_of(rows(table))
+
+
+def frame_of(table: List[Dict[str, Any]]) -> Any:
+    """Flat dicts as a pandas.DataFrame; UsageError where there is no pandas."""
     try:
         import pandas
     except ImportError as error:
-        raise UsageError("frames need pandas: %s" % error, "pip install pandas; rows() gives plain dicts") from error
-    return pandas.DataFrame(rows(table))
+        raise UsageError("frames need pandas: %s" % error, "pip install pandas; the rows are plain dicts") from error
+    return pandas.DataFrame(table)
 
 
 def write_csv(table: Iterable[Dict[str, Any]], file: TextIO) -> None:

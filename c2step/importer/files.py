@@ -11,7 +11,7 @@ import shutil
 import tempfile
 import zipfile
 import zlib
-from typing import Any, Dict, List, NamedTuple, Optional
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 from ..errors import ModelError
 from .wire import fields, opened
@@ -22,12 +22,16 @@ ONNX, NET, TEXT_NET, EMPTY, UNKNOWN = "onnx", "net", "text net", "empty", "unkno
 
 
 class ModelFiles(NamedTuple):
-    """Either `onnx`, or `predict_net` with an optional `init_net`; `note` says what was passed over."""
+    """Either `onnx`, or `predict_net` with an optional `init_net`; `note` says what was passed over.
+
+    `weights` are the files with weights beside an ONNX model, known once it is read.
+    """
 
     onnx: Optional[str] = None
     init_net: Optional[str] = None
     predict_net: Optional[str] = None
     note: str = ""
+    weights: Tuple[str, ...] = ()
 
     def paths(self) -> Dict[str, str]:
         """The files by their role."""

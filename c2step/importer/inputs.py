@@ -14,9 +14,19 @@ from ..blob import Blob
 from ..errors import InputError, near
 from ..model import Declared
 
-__all__ = ["Fed", "Preprocess", "check_dims", "check_inputs", "parse_dims", "random_inputs", "read_inputs"]
+__all__ = [
+    "IMAGES",
+    "Fed",
+    "Preprocess",
+    "check_dims",
+    "check_inputs",
+    "load_npy",
+    "parse_dims",
+    "random_inputs",
+    "read_inputs",
+]
 
-_IMAGES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
+IMAGES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
 ReadTensor = Callable[[str], Blob]
 
 
@@ -184,7 +194,7 @@ def _read_one(path: str, name: str, read_tensor: ReadTensor, preprocess: Optiona
     if not os.path.exists(path):
         raise InputError("input %s: there is no file %s" % (name, path))
     ending = os.path.splitext(path)[1].lower()
-    if ending in _IMAGES:
+    if ending in IMAGES:
         how = preprocess or Preprocess()
         fed.preprocessing[name] = how.describe()
         return how.apply(path)

@@ -23,14 +23,15 @@ _STANDARD = ("", "ai.onnx")
 _NOT_ONNX = "give an ONNX model, or --init-net and --predict-net for Caffe2's own files"
 
 
-def load(path: str, everything: bool = True) -> Any:
-    """The ModelProto in `path` with its external weights; ModelError says what is wrong with it.
+def load(path: str, everything: bool = True, weights: Optional[Set[str]] = None) -> Any:
+    """The ModelProto in `path` with its external weights, whose files are added to `weights`.
 
-    Without `everything` large weights stay in their files, for `weights.array_of` to read.
+    Without `everything` large weights stay in their files, for `weights.array_of` to read.  ModelError says what
+    is wrong with it.
     """
     model = _parsed(path, everything)
     _check(model, path, os.path.getsize(path))
-    _load_external(model, path, everything)
+    _load_external(model, path, everything, set() if weights is None else weights)
     for tensor in tensors_in(model):
         check_tensor(tensor, "of %s" % path)
     return model
@@ -61,15 +62,18 @@ def _check(model: Any, path: str, size: int) -> None:
         )
 
 
-def _load_external(model: Any, path: str, everything: bool) -> None:
+def _load_external(model: Any, path: str, everything: bool, found: Set[str]) -> None:
     folder = os.path.dirname(os.path.abspath(path))
     for tensor in () if everything else model.graph.initializer:
         if external_data_helper.uses_external_data(tensor) and not is_stored(tensor):
-            store(tensor, *_weights_file(tensor, path, folder))
+            place = _weights_file(tensor, path, folder)
+            found.add(place[0])
+            store(tensor, *place)
     for tensor in tensors_in(model):
         if not external_data_helper.uses_external_data(tensor) or is_stored(tensor):
             continue
         weights, _, _ = _weights_file(tensor, path, folder)
+        found.add(weights)
         try:
             external_data_helper.load_external_data_for_tensor(tensor, folder)
         except Exception as error:  # onnx, protobuf and the operating system each raise their own

@@ -6,7 +6,7 @@ front sees.
 
 import warnings
 from dataclasses import dataclass, field
-from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 import numpy as np
 from caffe2.proto import caffe2_pb2
@@ -54,6 +54,7 @@ class Opened:
         return {
             "kind": "onnx" if self.files.onnx else "nets",
             "files": self.files.paths(),
+            "weights": list(self.files.weights),
             "init_net": netdef.to_net(self.init_net, self.init_node_of, self.nodes).to_json(),
             "predict_net": self.to_net().to_json(),
             "inputs": [list(d) for d in self.inputs],
@@ -110,7 +111,9 @@ def load_model(spec: Dict[str, Any]) -> Loaded:
         onnx_caffe2.require()
     from . import backend
 
-    return Loaded(files, onnx_model=backend.load(files.onnx, everything=False))
+    weights: Set[str] = set()
+    model = backend.load(files.onnx, everything=False, weights=weights)
+    return Loaded(files._replace(weights=tuple(sorted(weights))), onnx_model=model)
 
 
 def open_model(loaded: Loaded, spec: Dict[str, Any], on_node: Callable[[int, str], None]) -> Opened:

@@ -6,26 +6,29 @@ has the libraries.
 
 from .engine import Engine
 from .exposing import Exposed, expose
-from .making import make_onnxruntime, make_torch
+from .making import Maker, make_onnxruntime, make_torch
 from .matching import Match, match_modules
 from .reference import Reference, open_capture, open_folder, open_npz, open_onnx_values
-from .sources import Elsewhere, load
+from .sources import Elsewhere, load, maker, open_files
 from .truth import NodeTruth, Truth
 
 __all__ = [
     "Elsewhere",
     "Engine",
     "Exposed",
+    "Maker",
     "Match",
     "NodeTruth",
     "Reference",
     "Truth",
     "expose",
     "load",
+    "maker",
     "make_onnxruntime",
     "make_torch",
     "match_modules",
     "open_capture",
+    "open_files",
     "open_folder",
     "open_npz",
     "open_onnx_values",

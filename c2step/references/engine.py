@@ -88,6 +88,11 @@ class Engine:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
+
     def ask(
         self, request: Dict[str, Any], heard: Optional[Heard] = None, timeout: Optional[float] = None
     ) -> Dict[str, Any]:

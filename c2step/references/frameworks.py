@@ -5,12 +5,12 @@ from typing import Any, Dict, Mapping, Optional
 
 import numpy as np
 
-from ..errors import ReferenceFailed, WorkerDied
-from .engine import Engine, Shown
-from .making import GoldenCapture, Progress
-from .reference import Reference, open_capture
+from ..errors import ReferenceFailed
+from .engine import Shown
+from .making import Progress, Whole
+from .reference import Reference
 
-__all__ = ["make_keras", "make_openvino"]
+__all__ = ["keras_model", "make_keras", "make_openvino", "openvino_model"]
 
 
 def make_openvino(path: str, inputs: Mapping[str, np.ndarray], out_dir: str, python: str,
@@ -20,8 +20,8 @@ def make_openvino(path: str, inputs: Mapping[str, np.ndarray], out_dir: str, pyt
 
     Names are those of the file's values, or of the operations where these have none.
     """
-    run = _Framework(out_dir, python, inputs, progress, shown)
-    return run.make("openvino_engine", "openvino", path, timeout, {})
+    with openvino_model(path, python, shown, timeout) as model:
+        return model.make(inputs, out_dir, progress)
 
 
 def make_keras(path: str, inputs: Mapping[str, np.ndarray], out_dir: str, python: str, nchw: bool = False,
@@ -32,34 +32,30 @@ def make_keras(path: str, inputs: Mapping[str, np.ndarray], out_dir: str, python
     With `nchw`, 4-d inputs are NCHW and turned for the model, and values that are known to lie as NHWC are
     turned back.  Without it values stay as Keras has them.  Notes say how they lie.
     """
+    with keras_model(path, python, nchw, shown, timeout) as model:
+        return model.make(inputs, out_dir, progress)
+
+
+def openvino_model(path: str, python: str, shown: Optional[Shown] = None, timeout: Optional[float] = None) -> Whole:
+    """An engine with this model that stays open."""
+    return _framework("openvino", path, python, shown, timeout, {})
+
+
+def keras_model(
+    path: str, python: str, nchw: bool = False, shown: Optional[Shown] = None, timeout: Optional[float] = None
+) -> Whole:
+    """An engine with this model that stays open."""
     file, colon, factory = path.rpartition(":")
     if colon and os.path.isfile(file):
         path = "%s::%s" % (file, factory)
-    run = _Framework(out_dir, python, inputs, progress, shown)
-    return run.make("keras_engine", "keras", path, timeout, {"nchw": nchw})
+    return _framework("keras", path, python, shown, timeout, {"nchw": nchw})
 
 
-class _Framework(GoldenCapture):
-    def make(self, module: str, name: str, path: str, timeout: Optional[float], options: Dict[str, Any]) -> Reference:
-        """Open and run once."""
-        file, colon, factory = path.partition("::")
-        if not os.path.isfile(file) and not os.path.isdir(file):
-            raise ReferenceFailed("there is no file %s" % file)
-        full = os.path.abspath(file) + colon + factory
-        try:
-            with Engine(self.python, module, name, self.shown) as engine:
-                self._run(engine, name, full, timeout, options)
-        except WorkerDied as death:
-            raise ReferenceFailed(death.message, "values up to there are in %s" % self.out) from death
-        finally:
-            self.writer.close()
-        return open_capture(self.out)
-
-    def _run(self, engine: Engine, name: str, path: str, timeout: Optional[float], options: Dict[str, Any]) -> None:
-        told = engine.ask({"do": "open", "path": path, "inputs": list(self.arrays)}, self.heard, timeout)
-        self.begin({"engine": name, "model": path, "sha256": told["sha256"], "preprocessing": told["preprocessing"],
-                    "versions": dict(told["versions"], python=engine.version), "notes": told["notes"]})  # fmt: skip
-        files = {key: os.path.join(self.out, self.values[key]["file"]) for key in self.arrays}
-        done = engine.ask(dict(options, do="run", out=self.out, files=files), self.heard, timeout)
-        self.header["notes"] += done["notes"]
-        self.writer.write_header(self.header)
+def _framework(
+    name: str, path: str, python: str, shown: Optional[Shown], timeout: Optional[float], running: Dict[str, Any]
+) -> Whole:
+    file, colon, factory = path.partition("::")
+    if not os.path.isfile(file) and not os.path.isdir(file):
+        raise ReferenceFailed("there is no file %s" % file)
+    full = os.path.abspath(file) + colon + factory
+    return Whole(python, (name + "_engine", name, name), full, {"path": full}, running, shown, timeout)

@@ -1,7 +1,10 @@
-"""Making golden values: onnxruntime and PyTorch, each in a process that may die, into a capture."""
+"""Making golden values: onnxruntime and PyTorch, each in a process that may die, into a capture.
+
+An engine that is kept open makes them for one input after another: what it has read and prepared stays.
+"""
 
 import os
-from typing import Any, Callable, Dict, Mapping, Optional
+from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
 
 import numpy as np
 
@@ -12,12 +15,22 @@ from ..errors import ReferenceFailed, WorkerDied, WorkerTimeout
 from .engine import Engine, Shown
 from .reference import Reference, open_capture
 
-__all__ = ["GoldenCapture", "Progress", "make_onnxruntime", "make_torch"]
+__all__ = [
+    "Maker",
+    "GoldenCapture",
+    "OnnxRuntime",
+    "Progress",
+    "Whole",
+    "make_onnxruntime",
+    "make_torch",
+    "torch_model",
+]
 
 Progress = Callable[[int, int, str], None]
 """Gets the position, the number of nodes (0 where it is not known) and what is run."""
 
 _DEATHS = 20
+ROOM = 256 << 20  # bytes of prepared nodes that an engine keeps for the next input
 
 
 def make_onnxruntime(
@@ -35,12 +48,8 @@ def make_onnxruntime(
     that ends the process or that takes longer than `timeout` seconds is recorded with its reason, and so
     is everything that needs it; all others have values.
     """
-    run = GoldenCapture(out_dir, python, inputs, progress, shown)
-    try:
-        run.onnxruntime(model_path, timeout)
-    finally:
-        run.writer.close()
-    return open_capture(out_dir)
+    with OnnxRuntime(model_path, python, shown, timeout, room=0) as runtime:
+        return runtime.make(inputs, out_dir, progress)
 
 
 def make_torch(
@@ -59,34 +68,187 @@ def make_torch(
     named_modules(), with `#2` for a second call and `.0` or `.key` for one of several outputs; `<root>`
     is the model itself.
     """
+    with torch_model(spec, python, shown, timeout) as model:
+        return model.make(inputs, out_dir, progress)
+
+
+class Maker:
+    """An engine that stays open and makes golden values for one input after another.
+
+    `deaths` counts how often its process ended; the next one starts by itself.
+    """
+
+    def __init__(self, python: str, module: str, name: str, shown: Optional[Shown], timeout: Optional[float]) -> None:
+        self.python, self.module, self.name = python, module, name
+        self.shown, self.timeout = shown, timeout
+        self.engine: Optional[Engine] = None
+        self.told: Dict[str, Any] = {}
+        self.deaths = 0
+
+    def __enter__(self) -> "Maker":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def pid(self) -> Optional[int]:
+        """The engine's process, None where there is none."""
+        return self.engine.pid if self.engine else None
+
+    def make(self, inputs: Mapping[str, np.ndarray], out_dir: str, progress: Optional[Progress] = None) -> Reference:
+        """The golden values of one input, in a capture in `out_dir`."""
+        capture = GoldenCapture(out_dir, inputs, progress)
+        try:
+            self.fill(capture)
+        except BaseException:
+            self.close()  # it may be in the middle of an answer
+            raise
+        finally:
+            capture.writer.close()
+        return open_capture(out_dir)
+
+    def fill(self, capture: "GoldenCapture") -> None:
+        """Run once, into a capture."""
+        raise NotImplementedError
+
+    def started(self, request: Dict[str, Any], capture: "GoldenCapture") -> Engine:
+        """The engine, with the model open; `told` is what it said of it."""
+        if self.engine is None:
+            self.engine = Engine(self.python, self.module, self.name, self.shown)
+            self.told = self.engine.ask(dict(request, do="open"), capture.heard, self.timeout)
+        return self.engine
+
+    def buried(self) -> None:
+        """The process ended: count it, and let the next request start another."""
+        self.deaths += 1
+        self.close()
+
+    def close(self) -> None:
+        """End the process."""
+        engine, self.engine = self.engine, None
+        if engine is not None:
+            engine.close()
+
+
+class OnnxRuntime(Maker):
+    """onnxruntime on one ONNX file, node by node; prepared nodes stay for the next input, up to `room` bytes."""
+
+    def __init__(
+        self,
+        model_path: str,
+        python: str,
+        shown: Optional[Shown] = None,
+        timeout: Optional[float] = None,
+        room: int = ROOM,
+    ) -> None:
+        super().__init__(python, "onnx_engine", "onnxruntime", shown, timeout)
+        self.model, self.room = model_path, room
+        self._digests = Digests([os.path.abspath(model_path)])
+
+    def fill(self, capture: "GoldenCapture") -> None:
+        """Run all nodes, starting the engine again after each death."""
+        given = {name: _declared(name, array) for name, array in capture.arrays.items()}
+        start, notes = 0, None
+        for _ in range(_DEATHS):
+            fresh = self.engine is None
+            request = {"model": os.path.abspath(self.model), "inputs": given, "room": self.room}
+            engine = self.started(request, capture)
+            if notes is None:
+                told = self.told if fresh else engine.ask({"do": "check", "inputs": given})
+                notes = list(told["notes"])
+                capture.begin(dict(self._header(engine), notes=notes))
+            try:
+                engine.ask(capture.nodes(start), capture.heard, self.timeout)
+                return
+            except WorkerDied as death:
+                self.buried()
+                start = capture.bury(death)
+                notes.append(death.message)
+                capture.write_header()
+        raise ReferenceFailed(
+            "onnxruntime ended %d times on %s" % (_DEATHS, self.model), "values up to there are in %s" % capture.out
+        )
+
+    def _header(self, engine: Engine) -> Dict[str, Any]:
+        return {
+            "engine": "onnxruntime",
+            "model": os.path.abspath(self.model),
+            "sha256": self._digests.of(self.model),
+            "opset": self.told["opset"],
+            "versions": dict(self.told["versions"], python=engine.version),
+            "preprocessing": "",
+            **({"quantised": self.told["quantised"]} if self.told["quantised"] else {}),
+        }
+
+
+def torch_model(spec: str, python: str, shown: Optional[Shown] = None, timeout: Optional[float] = None) -> "Whole":
+    """A PyTorch module, from the factory that FILE.py:factory names."""
     path, colon, factory = spec.rpartition(":")
     if not colon or not os.path.isfile(path):
         raise ReferenceFailed(
             "%s is not FILE.py:factory" % spec, "name a Python file and the function in it that gives the module"
         )
-    run = GoldenCapture(out_dir, python, inputs, progress, shown)
-    try:
-        run.torch(os.path.abspath(path), factory, timeout)
-    finally:
-        run.writer.close()
-    return open_capture(out_dir)
+    path = os.path.abspath(path)
+    opening = {"path": path, "factory": factory}
+    return Whole(python, ("torch_engine", "PyTorch", "torch"), "%s:%s" % (path, factory), opening, {}, shown, timeout)
 
 
-class GoldenCapture:
-    """One capture being filled by an engine, which is started again where it left off when it dies."""
+class Whole(Maker):
+    """A model that runs as a whole, with an event for each value; `kind` is the engine's module, its name and its word.
+
+    `model` is what the capture says that it is of, `opening` and `running` go into the engine's requests.
+    """
 
     def __init__(
         self,
-        out_dir: str,
         python: str,
-        inputs: Mapping[str, np.ndarray],
-        progress: Optional[Progress],
+        kind: Tuple[str, str, str],
+        model: str,
+        opening: Dict[str, Any],
+        running: Dict[str, Any],
         shown: Optional[Shown],
+        timeout: Optional[float],
     ) -> None:
+        super().__init__(python, kind[0], kind[1], shown, timeout)
+        self.word, self.model, self.opening, self.running = kind[2], model, opening, running
+        self._names: List[str] = []
+
+    def fill(self, capture: "GoldenCapture") -> None:
+        """Run the model once."""
+        if self._names != list(capture.arrays):
+            self.close()
+            self._names = list(capture.arrays)
+        try:
+            engine = self.started(dict(self.opening, inputs=self._names), capture)
+            capture.begin(self._header(engine))
+            done = engine.ask(dict(self.running, do="run", out=capture.out, files=capture.files()), capture.heard,
+                              self.timeout)  # fmt: skip
+        except WorkerDied as death:
+            self.buried()
+            raise ReferenceFailed(death.message, "values up to there are in %s" % capture.out) from death
+        capture.header["notes"] += done["notes"]
+        capture.write_header()
+
+    def _header(self, engine: Engine) -> Dict[str, Any]:
+        return {
+            "engine": self.word,
+            "model": self.model,
+            "sha256": self.told["sha256"],
+            "versions": dict(self.told["versions"], python=engine.version),
+            "preprocessing": self.told["preprocessing"],
+            "notes": list(self.told["notes"]),
+        }
+
+
+class GoldenCapture:
+    """One capture being filled by an engine."""
+
+    def __init__(self, out_dir: str, inputs: Mapping[str, np.ndarray], progress: Optional[Progress] = None) -> None:
         self.writer = CaptureWriter(out_dir)
-        self.out, self.python = self.writer.path, python
+        self.out = self.writer.path
         self.arrays = {name: np.asarray(array) for name, array in inputs.items()}
-        self.progress, self.shown = progress, shown
+        self.progress = progress
         self.values: Dict[str, Dict[str, Any]] = {}
         self.lost: Dict[str, str] = {}
         self.current: Dict[str, Any] = {}
@@ -127,43 +289,19 @@ class GoldenCapture:
         else:
             self.add(event["row"])
 
-    def onnxruntime(self, model: str, timeout: Optional[float]) -> None:
-        """Run all nodes, starting the engine again after each death."""
-        given = {name: _declared(name, array) for name, array in self.arrays.items()}
-        digests = Digests([os.path.abspath(model)])
-        start, notes, begun = 0, [], False
-        for _ in range(_DEATHS):
-            with Engine(self.python, "onnx_engine", "onnxruntime", self.shown) as engine:
-                told = engine.ask({"do": "open", "model": os.path.abspath(model), "inputs": given})
-                if not begun:
-                    notes, begun = told["notes"], True
-                    self.begin(
-                        {
-                            "engine": "onnxruntime",
-                            "model": os.path.abspath(model),
-                            "sha256": digests.of(model),
-                            "opset": told["opset"],
-                            "versions": dict(told["versions"], python=engine.version),
-                            "preprocessing": "",
-                            "notes": notes,
-                            **({"quantised": told["quantised"]} if told["quantised"] else {}),
-                        }
-                    )
-                try:
-                    engine.ask(self._nodes(start), self.heard, timeout)
-                    return
-                except WorkerDied as death:
-                    start = self._bury(death)
-                    notes.append(death.message)
-                    self.writer.write_header(self.header)
-        raise ReferenceFailed(
-            "onnxruntime ended %d times on %s" % (_DEATHS, model), "values up to there are in %s" % self.out
-        )
+    def files(self) -> Dict[str, str]:
+        """Where the inputs are."""
+        return {name: os.path.join(self.out, self.values[name]["file"]) for name in self.arrays}
 
-    def _nodes(self, start: int) -> Dict[str, Any]:
+    def write_header(self) -> None:
+        """Write what is known by now."""
+        self.writer.write_header(self.header)
+
+    def nodes(self, start: int) -> Dict[str, Any]:
+        """The request for the nodes from position `start` on."""
         return {"do": "run", "out": self.out, "start": start, "tick": 1, "values": self.values, "lost": self.lost}
 
-    def _bury(self, death: WorkerDied) -> int:
+    def bury(self, death: WorkerDied) -> int:
         """Write the row of the node at which the engine ended, and give the next one's position."""
         head = self.current.get("row")
         if head is None:
@@ -185,30 +323,6 @@ class GoldenCapture:
             "file": None,
             "summary": {"kind": "missing", "text": reason},
         }
-
-    def torch(self, path: str, factory: str, timeout: Optional[float]) -> None:
-        """Run the module once."""
-        with Engine(self.python, "torch_engine", "PyTorch", self.shown) as engine:
-            try:
-                told = engine.ask(
-                    {"do": "open", "path": path, "factory": factory, "inputs": list(self.arrays)}, self.heard, timeout
-                )
-                self.begin(
-                    {
-                        "engine": "torch",
-                        "model": "%s:%s" % (path, factory),
-                        "sha256": told["sha256"],
-                        "versions": dict(told["versions"], python=engine.version),
-                        "preprocessing": told["preprocessing"],
-                        "notes": told["notes"],
-                    }
-                )
-                files = {name: os.path.join(self.out, self.values[name]["file"]) for name in self.arrays}
-                done = engine.ask({"do": "run", "out": self.out, "files": files}, self.heard, timeout)
-            except WorkerDied as death:
-                raise ReferenceFailed(death.message, "values of the modules before it are in %s" % self.out) from death
-            self.header["notes"] += done["notes"]
-            self.writer.write_header(self.header)
 
 
 def _declared(name: str, array: np.ndarray) -> Dict[str, Any]:

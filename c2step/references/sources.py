@@ -8,11 +8,11 @@ import numpy as np
 from ..errors import UsageError
 from .archive import archive_of, open_archive
 from .engine import Shown
-from .frameworks import make_keras, make_openvino
-from .making import Progress, make_onnxruntime, make_torch
+from .frameworks import keras_model, openvino_model
+from .making import ROOM, Maker, OnnxRuntime, Progress, torch_model
 from .reference import Reference, is_capture, open_capture, open_folder, open_npz
 
-__all__ = ["Elsewhere", "load"]
+__all__ = ["Elsewhere", "load", "maker", "open_files"]
 
 
 class Elsewhere(NamedTuple):
@@ -44,6 +44,24 @@ def load(
 
     Values that another run of the nets must give are an `Elsewhere`.
     """
+    found = maker(spec, model_path, python, shown, timeout, room=0)
+    if found is None:
+        return open_files(spec, name_map)
+    if isinstance(found, Elsewhere):
+        return found
+    with found:
+        return found.make(inputs, out_dir, progress)
+
+
+def maker(
+    spec: str,
+    model_path: Optional[str],
+    python: str,
+    shown: Optional[Shown] = None,
+    timeout: Optional[float] = None,
+    room: int = ROOM,
+) -> Union[Maker, Elsewhere, None]:
+    """What makes the golden values that `spec` names, for one input after another; None where it names files."""
     kind, _, rest = spec.partition(":")
     if spec == "onnxruntime":
         if model_path is None:
@@ -51,34 +69,26 @@ def load(
                 "onnxruntime needs the ONNX model, and these are Caffe2 nets",
                 "compare with a capture or with another runtime",
             )
-        return make_onnxruntime(model_path, inputs, out_dir, python, progress, shown, timeout)
+        return OnnxRuntime(model_path, python, shown, timeout, room)
     if kind == "torch" and rest:
-        return make_torch(rest, inputs, out_dir, python, progress, shown, timeout)
+        return torch_model(rest, python, shown, timeout)
     if kind in ("openvino", "keras", "keras-nchw") and not os.path.exists(spec):
-        return _framework(kind, rest or model_path, inputs, out_dir, python, progress, shown, timeout)
+        return _framework(kind, rest or model_path, python, shown, timeout)
     if kind in _ELSEWHERE and rest and not os.path.exists(spec):
         return Elsewhere(kind, rest)
-    return _opened(spec, name_map)
+    return None
 
 
-def _framework(
-    kind: str,
-    path: Optional[str],
-    inputs: Mapping[str, np.ndarray],
-    out_dir: str,
-    python: str,
-    progress: Optional[Progress],
-    shown: Optional[Shown],
-    timeout: Optional[float],
-) -> Reference:
+def _framework(kind: str, path: Optional[str], python: str, shown: Optional[Shown], timeout: Optional[float]) -> Maker:
     if not path:
         raise UsageError("%s needs a file" % kind, "openvino:FILE.onnx or .xml, keras:FILE.keras or FILE.py:factory")
     if kind == "openvino":
-        return make_openvino(path, inputs, out_dir, python, progress, shown, timeout)
-    return make_keras(path, inputs, out_dir, python, kind == "keras-nchw", progress, shown, timeout)
+        return openvino_model(path, python, shown, timeout)
+    return keras_model(path, python, kind == "keras-nchw", shown, timeout)
 
 
-def _opened(path: str, name_map: Optional[str]) -> Reference:
+def open_files(path: str, name_map: Optional[str] = None) -> Reference:
+    """A capture, an archive's only case or one that is named, an .npz file or a folder of .npy files."""
     archive, case = archive_of(path)
     if archive:
         return open_archive(archive).reference(case)

@@ -46,7 +46,7 @@ environment() {
   local home=$1 python=$2 code=$3 place wanted
   shift 3
   place="$root $python"
-  wanted="$place $* $(cat "$root"/pyproject.toml "$root"/docker/pins/{caffe2,onnx,plot,tensorboard,samples,dev}.txt | cksum)"
+  wanted="$place $* $(cat "$root"/pyproject.toml "$root"/docker/pins/{caffe2,onnx,plot,tensorboard,dask,samples,dev}.txt | cksum)"
   if [ "$(cat "$home/finished" 2>/dev/null)" = "$wanted" ] && runs "$home" "$code" >/dev/null; then return; fi
   say "Installing into ${home#"$root"/} with $python; the first time this takes some minutes."
   if ! [[ $(cat "$home/finished" 2>/dev/null) = "$place "* ]] || ! runs "$home" "$code" >/dev/null; then
@@ -77,7 +77,7 @@ project_environment() {
   }
   environment "$root/.venv" "$python" \
     "import caffe2.python.workspace, numpy, onnx, onnxruntime, prompt_toolkit, sklearn, c2step" \
-    --config-settings editable_mode=compat -e '.[caffe2,onnx,plot,tensorboard,samples,dev]'
+    --config-settings editable_mode=compat -e '.[caffe2,onnx,plot,tensorboard,dask,samples,dev]'
 }
 
 # sample_models: trains them where they are missing or made by an older recipe.

@@ -16,7 +16,7 @@ from c2step.errors import ReferenceFailed
 
 from .values import NUMPY_TYPES, WIDER, type_proto
 
-__all__ = ["Call", "Graph", "captured", "dense", "model_of"]
+__all__ = ["Call", "Graph", "captured", "dense", "model_of", "size_of"]
 
 _STANDARD = ("", "ai.onnx")
 _LARGE = 1 << 20
@@ -64,6 +64,7 @@ class Graph:
         self.opset = next((int(e.version) for e in self.model.opset_import if e.domain in _STANDARD), 1)
         self.nodes: List[Tuple[int, Any]] = list(self._in_order())
         self.fixed: Set[str] = {name for _, node in self.nodes if _is_constant(node) for name in node.output}
+        self._own: Set[int] = {id(node) for _, node in self.nodes}
 
     def inputs(self) -> List[Any]:
         """The ValueInfoProtos of the inputs that are no initializers."""
@@ -102,6 +103,12 @@ class Graph:
         copy.data_location = onnx.TensorProto.DEFAULT
         del copy.external_data[:]
         return copy
+
+    def key(self, call: Call) -> Optional[Tuple[Any, ...]]:
+        """What calls of one node that need the same session agree in; None for a node that is none of the file's."""
+        if id(call.node) not in self._own:
+            return None
+        return id(call.node), tuple(call.types.items()), tuple(call.constants)
 
     def _check_weights(self) -> None:
         for tensor in self.model.graph.initializer:
@@ -228,10 +235,14 @@ def _add_constant(made: Any, name: str, constant: Any, apart: Optional[Dict[str,
         made.initializer.append(constant)
 
 
+def size_of(constant: Any) -> int:
+    """The bytes of a constant, an array or a message."""
+    return int(constant.nbytes if isinstance(constant, np.ndarray) else constant.ByteSize())
+
+
 def _is_large(constant: Any) -> bool:
-    if isinstance(constant, np.ndarray):
-        return constant.nbytes > _LARGE and constant.dtype.kind in "fiu"
-    return constant.ByteSize() > _LARGE and constant.data_type in _PLAIN
+    plain = constant.dtype.kind in "fiu" if isinstance(constant, np.ndarray) else constant.data_type in _PLAIN
+    return plain and size_of(constant) > _LARGE
 
 
 def _hollow(name: str, array: np.ndarray) -> Any:

@@ -8,12 +8,13 @@ import onnxruntime
 
 from c2step.errors import ReferenceFailed
 
-from .graph import Call, Graph, model_of
+from .graph import Call, Graph, model_of, size_of
 from .old_opsets import FIRST, modernise
 from .values import WIDER
 
-__all__ = ["Result", "first_line", "no_kernel", "run_call", "run_plain"]
+__all__ = ["Result", "Sessions", "first_line", "no_kernel", "run_call", "run_plain"]
 
+_OF_A_SESSION = 100 << 10  # bytes that one takes beside its constants, generously
 _PREFIX = re.compile(r"^\[ONNXRuntimeError\] : \d+ : [A-Z_]+ : |This is an invalid model\. |In Node, \(.*?\) : ")
 
 
@@ -24,13 +25,34 @@ class Result(NamedTuple):
     note: str = ""
 
 
-def run_call(graph: Graph, call: Call) -> Result:
+class Sessions:
+    """Sessions of a graph's nodes that stay for the next input, as far as they fit into `room` bytes."""
+
+    def __init__(self, room: int = 0) -> None:
+        self._room = room
+        self._kept: Dict[Tuple[Any, ...], Any] = {}
+
+    def get(self, graph: Graph, call: Call, types: Optional[Dict[str, str]] = None) -> Any:
+        """A session for one node; see `model_of` for `types`."""
+        own = graph.key(call) if self._room else None
+        key = None if own is None else (*own, types is None)
+        if key in self._kept:
+            return self._kept[key]
+        made = _session(graph, call, types)
+        size = _OF_A_SESSION + sum(2 * size_of(constant) for constant in call.constants.values())
+        if key is not None and size <= self._room:
+            self._room -= size
+            self._kept[key] = made
+        return made
+
+
+def run_call(graph: Graph, call: Call, sessions: Optional[Sessions] = None) -> Result:
     """A node's outputs; ReferenceFailed with onnxruntime's reason where it refuses.
 
     A node of opset 6 or older that has no kernel is run as the node of opset 7 that means the same.
     """
     try:
-        return Result(run_plain(graph, call))
+        return Result(run_plain(graph, call, sessions))
     except Exception as error:
         if not (call.standard and call.opset < FIRST):
             raise ReferenceFailed(first_line(error)) from error
@@ -55,13 +77,14 @@ def first_line(error: Exception) -> str:
     return text[:400] or type(error).__name__
 
 
-def run_plain(graph: Graph, call: Call) -> Dict[str, Tuple[str, Any]]:
+def run_plain(graph: Graph, call: Call, sessions: Optional[Sessions] = None) -> Dict[str, Tuple[str, Any]]:
     """The outputs of a node as it stands, by name, with their types; raises what onnxruntime raises."""
     names = [name for name in call.node.output if name]
-    session = _session(graph, call, None)
+    sessions = sessions or Sessions()
+    session = sessions.get(graph, call)
     types = {out.name: out.type for out in session.get_outputs()}
     if any(kind in WIDER for kind in types.values()):
-        session = _session(graph, call, types)
+        session = sessions.get(graph, call, types)
     feeds = {_fed_as(session, name): _fed(value) for name, value in call.feeds.items()}
     values = session.run(None, feeds)
     return {name: (types[name], value) for name, value in zip(names, values)}

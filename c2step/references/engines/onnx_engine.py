@@ -24,12 +24,14 @@ __all__ = ["main"]
 def main() -> None:
     """Serve requests on the pipe."""
     engine = _Engine()
-    serve({"open": engine.open, "run": engine.run, "truth": engine.truth, "expose": engine.expose})
+    handlers = {"open": engine.open, "check": engine.check, "run": engine.run, "truth": engine.truth}
+    serve(dict(handlers, expose=engine.expose))
 
 
 class _Engine:
     def __init__(self) -> None:
         self._graph: Optional[Graph] = None
+        self._sessions: Any = None
 
     @property
     def graph(self) -> Graph:
@@ -38,27 +40,37 @@ class _Engine:
         return self._graph
 
     def open(self, request: Dict[str, Any], send: Event) -> Dict[str, Any]:
-        """Read the model and compare its inputs with those given; onnxruntime is looked for here."""
+        """Read the model and compare its inputs with those given; onnxruntime is looked for here.
+
+        With `room`, sessions of nodes stay for further runs, in so many bytes.
+        """
         self._graph = Graph(request["model"])
+        self._sessions = None
         versions = {"onnx": onnx.__version__, "numpy": np.__version__}
         if request.get("runtime", True):
             import onnxruntime
 
             versions["onnxruntime"] = onnxruntime.__version__
-        given = request.get("inputs")
-        notes = [] if given is None else list(_check_inputs(self.graph, given))
+        if request.get("room"):
+            from .kernels import Sessions
+
+            self._sessions = Sessions(request["room"])
         return {
             "versions": versions,
-            "notes": notes,
+            "notes": [] if request.get("inputs") is None else self.check(request, send)["notes"],
             "opset": self.graph.opset,
             "nodes": len(self.graph.nodes),
             "quantised": quantised(self.graph),
         }
 
+    def check(self, request: Dict[str, Any], send: Event) -> Dict[str, Any]:
+        """Compare the model's inputs with those given."""
+        return {"notes": list(_check_inputs(self.graph, request["inputs"]))}
+
     def run(self, request: Dict[str, Any], send: Event) -> Dict[str, Any]:
         """Run the nodes from position `start` on, with an event before and after each."""
         values = Values(request["out"], request["values"])
-        runner = _Runner(self.graph, values, dict(request["lost"]))
+        runner = _Runner(self.graph, values, dict(request["lost"]), self._sessions)
         total = len(self.graph.nodes)
         for at in range(request["start"], total):
             index, node = self.graph.nodes[at]
@@ -126,8 +138,8 @@ class _Engine:
 class _Runner:
     """Runs nodes, and remembers for each value that is not there why it is not."""
 
-    def __init__(self, graph: Graph, values: Values, lost: Dict[str, str]) -> None:
-        self.graph, self.values, self.lost = graph, values, lost
+    def __init__(self, graph: Graph, values: Values, lost: Dict[str, str], sessions: Any = None) -> None:
+        self.graph, self.values, self.lost, self.sessions = graph, values, lost, sessions
 
     def row(self, tick: int, index: int, node: Any) -> Dict[str, Any]:
         """What the journal says of a node after it ran, or why it did not."""
@@ -157,7 +169,7 @@ class _Runner:
             node, {name: self.values.load(name) for name in names}, {name: self.values.type(name) for name in names}
         )
         try:
-            result = run_call(self.graph, call)
+            result = run_call(self.graph, call, self.sessions)
         except ReferenceFailed as error:
             if not (call.standard and no_kernel(error.message)):
                 raise

@@ -9,6 +9,7 @@ from onnx import helper
 
 from c2step.blob import OTHER, STRING, TENSOR, Blob, summarize
 from c2step.capture import file_name, read_blob, write_blob
+from c2step.npy import read_npy
 
 __all__ = ["NUMPY_TYPES", "WIDER", "Value", "Values", "type_of", "type_proto"]
 
@@ -91,10 +92,7 @@ class Values:
             assert array is not None
             words = [word.decode() for word in array.reshape(-1)]
             return np.array(words, dtype=object).reshape(array.shape)
-        try:
-            return np.asarray(np.load(path, mmap_mode="c", allow_pickle=False))
-        except ValueError:  # an empty array cannot be mapped
-            return np.asarray(np.load(path, allow_pickle=False))
+        return read_npy(path, mapped=True, private=True)
 
     def lose(self, name: str) -> int:
         """Count a write that gave no value, and return its version."""
