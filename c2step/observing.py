@@ -28,6 +28,7 @@ _SETTING = (
 VERBS = frozenset(_MOVING + _CHANGING + _SETTING + ("save", "save_all", "write_net"))
 LOOKS = frozenset(["fetch"])
 _OURS = ("c2step.compare", "c2step.reproducing", "c2step.analyses", "c2step.report")
+_INSIDE = ("c2step.nested",)  # what it looks at is no one's doing; what it runs in the outer session is
 
 
 class Observer:
@@ -61,17 +62,23 @@ class _Observed:
             return self._telling(name, found, [observer.did for observer in self._observers])
         if name in LOOKS:
             looked = [observer.looked for observer in self._observers]
-            return self._telling(name, found, [_without_result(tell) for tell in looked])
+            return self._telling(name, found, [_without_result(tell) for tell in looked], _OURS + _INSIDE)
         return found
 
     def typed(self, command: str) -> None:
         for observer in self._observers:
             observer.typed(command)
 
-    def _telling(self, name: str, verb: Callable[..., Any], listeners: Sequence[Callable[..., None]]) -> Any:
+    def _telling(
+        self,
+        name: str,
+        verb: Callable[..., Any],
+        listeners: Sequence[Callable[..., None]],
+        ours: Tuple[str, ...] = _OURS,
+    ) -> Any:
         def call(*arguments: Any, **options: Any) -> Any:
             result = verb(*arguments, **options)
-            if not _asked_by_us():
+            if not _asked_by_us(ours):
                 for listener in listeners:
                     listener(name, arguments, options, result)
             return result
@@ -96,6 +103,6 @@ def _without_result(tell: Callable[..., None]) -> Callable[..., None]:
     return lambda verb, arguments, options, result: tell(verb, arguments, options)
 
 
-def _asked_by_us() -> bool:
+def _asked_by_us(ours: Tuple[str, ...] = _OURS) -> bool:
     """Whether the verb was called on the way to an answer, not by a command or the user's code."""
-    return str(sys._getframe(2).f_globals.get("__name__", "")).startswith(_OURS)
+    return str(sys._getframe(2).f_globals.get("__name__", "")).startswith(ours)

@@ -120,9 +120,8 @@ def session_of(words, commands, path, monkeypatch, folder):
     close = c2step.stepper.Session.close
 
     def closing(session):
-        if session.model.init_net is not None and "place" not in seen:
-            seen["place"] = (session.position, session.iteration, len(session.steps))
-            seen["points"] = [str(point) + repr((point.ignore, point.commands)) for point in session.breakpoints]
+        seen["place"] = (session.position, session.iteration, len(session.steps))  # the outermost closes last
+        seen["points"] = [str(point) + repr((point.ignore, point.commands)) for point in session.breakpoints]
         close(session)
 
     os.makedirs(str(folder))
@@ -207,3 +206,16 @@ def test_a_run_that_was_cut_short_is_so_many_steps(models, tmp_path, monkeypatch
     full, status = session_of(words + ["--max-bytes", "12k"], "run", path, monkeypatch, tmp_path / "full")
     assert status == ExitStatus.CAPTURE
     assert run(path, SHOWN).splitlines()[-2] == str(full["place"])
+
+
+def test_an_operator_that_was_entered_is_one_step(models, tmp_path, monkeypatch):
+    folder = os.path.join(models, "digits_lstm")
+    words = [os.path.join(folder, "model.onnx"), "--input", os.path.join(folder, "input.npz")]
+    path = str(tmp_path / "script.py")
+    seen, status = session_of(words, "step 3; step 4; finish; step", path, monkeypatch, tmp_path / "prompt")
+    assert status == ExitStatus.OK
+    with open(path) as file:
+        lines = [line for line in file.read().splitlines() if line.startswith(("session.", "#", "print"))]
+    assert lines == ["session.step(3)", "# at the prompt alone: step 4", "session.step()", "session.step(1)",
+                     "session.close()"]  # fmt: skip
+    assert run(path, SHOWN).splitlines()[-2] == str(seen["place"])

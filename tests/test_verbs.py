@@ -375,6 +375,7 @@ def test_topics_patches_and_edits_are_listed(say):
     assert [line.split()[1] for line in say("info").splitlines()] == [
         "breakpoints", "wraps", "display", "patches", "edits", "catch"]  # fmt: skip
     say("run", "patch r = 1", "patch x = x * 2", "edit Scale scale=2")
+    assert [line.split()[-1] for line in say("info").splitlines()[3:5]] == ["2", "1"]
     assert say("info patches") == "r = 1, after operator 0\nx = x * 2, from the start"
     assert say("info edits") == "1  Scale  scale=2"
     assert "patch r = 1, after operator 0" in say("history r") and "patch r = 1" in say("who-wrote r")

@@ -1,6 +1,6 @@
 """Commands for breakpoints and watches."""
 
-from typing import Callable, Dict, List, Optional
+from typing import Callable, Dict, List, Optional, Sized
 
 from ...breakpoints import Breakpoint
 from ...errors import UsageError
@@ -177,10 +177,11 @@ def info(context: Context, topic: Optional[Topic] = None) -> str:
     }
     if topic is not None:
         return texts[topic](context)
-    counts = {name: text(context).splitlines() for name, text in texts.items()}
-    return "\n".join(
-        table([["info " + name, lines[0] if len(lines) == 1 else "..."] for name, lines in counts.items()])
-    )
+    session = context.session
+    held: List[Sized] = [session.breakpoints, session.wraps, context.displays.all, session.changes.patches]
+    held.append(session.changes.edits)
+    counts = {name: str(len(things)) for name, things in zip(texts, held) if things}
+    return "\n".join(table([["info " + name, counts.get(name) or text(context)] for name, text in texts.items()]))
 
 
 def breakpoints_text(context: Context) -> str:
