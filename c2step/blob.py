@@ -119,7 +119,10 @@ class Blob:
         """The figures and the values, the middle left out, for notebooks."""
         from html import escape
 
-        values = "" if self.array is None else np.array2string(np.asarray(self.real()), threshold=64, edgeitems=3)
+        array = self.real()
+        edge = {0: 3, 1: 3, 2: 3, 3: 2}.get(array.ndim, 1) if array is not None else 0  # a screen holds what is shown
+        form = {"float_kind": lambda value: "%.6g" % value}
+        values = "" if array is None else np.array2string(array, threshold=64, edgeitems=edge, formatter=form)  # type: ignore[arg-type]
         return self.summary()._repr_html_(self.name) + ("<pre>%s</pre>" % escape(values) if values else "")
 
     def summary(self) -> BlobSummary:

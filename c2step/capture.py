@@ -444,6 +444,24 @@ class Capture:
         """Every blob version, in the order in which it was written."""
         return list(self._blobs.values())
 
+    def _repr_html_(self) -> str:
+        """Every blob version with its figures, for notebooks."""
+        from .html import figure, html_table
+
+        keys = ("kind", "dtype", "shape", "min", "max", "mean", "std", "zeros", "nan", "inf")
+        types = {row.get("index"): row["type"] for row in self.rows}
+        rows = [
+            [figure(stored.index), types.get(stored.index, ""), "%s@%d" % (stored.name, stored.version)]
+            + [figure(getattr(stored.summary, key)) for key in keys]
+            for stored in self.blobs()
+        ]
+        title = "capture %s: %d operators, %d blobs" % (
+            self.header.get("model") or self.path,
+            len(self.rows),
+            len(rows),
+        )
+        return html_table(title, ("index", "type", "blob") + keys, rows)
+
     def names(self) -> List[str]:
         """Every blob name, in order of its first write."""
         return list(self._latest)

@@ -10,6 +10,7 @@ import socket
 import numpy as np
 import pytest
 
+from c2step.blob import TENSOR, Blob
 from c2step.capture import Capture
 from c2step.cli import main
 from c2step.export import tables
@@ -168,5 +169,9 @@ def test_notebooks_show_nets_blobs_and_verdicts(ceil):
     assert "<td style='text-align:left'>MaxPool</td>" in Net.from_json(capture.header["net"])._repr_html_()
     blob = capture.load("conv1")
     assert "4, 8, 8, 8" in blob._repr_html_() and "<pre>" in blob._repr_html_()
+    large = Blob("x", TENSOR, np.random.RandomState(0).randn(8, 16, 32, 32).astype(np.float32))
+    assert len(large._repr_html_()) < 2500
+    shown = capture._repr_html_()
+    assert shown.count("<tr>") == 10 and "pool1@1" in shown and "(4, 8, 3, 3)" in shown
     assert "FAIL" in measure(np.ones(3), np.zeros(3))._repr_html_()
     assert "&lt;b&gt;" in Net("<b>", ())._repr_html_()

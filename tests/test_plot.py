@@ -2,11 +2,14 @@
 
 import io
 import os
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from c2step.blob import TENSOR, Blob
 from c2step.errors import UsageError
+from c2step.pictures.maps import difference_of
 from c2step.pictures.text import histogram_text, inline_image, line_text, map_colours, map_text
 from c2step.repl.environment import Environment
 from c2step.repl.loop import make_interpreter
@@ -67,8 +70,54 @@ def test_plot_at_the_prompt(session):
     assert "map [0, 0] of 2" in said(session, "plot y")
     assert said(session, "plot y[0, 1]").splitlines()[0] == "y[0, 1]  (3, 4)"
     assert "|difference|" in said(session, "plot z diff --against y")
-    with pytest.raises(UsageError, match="diff needs something"):
+    with pytest.raises(UsageError, match="diff needs something") as caught:
         said(session, "plot z diff")
+    assert "CAPTURE" in caught.value.hint and "reference SPEC" in caught.value.hint
+
+
+def test_a_difference_has_both_names_and_says_equal(session, tmp_path):
+    assert said(session, "plot z diff --against y").splitlines()[0] == "z - y, the difference  (1, 2, 3, 4)"
+    assert said(session, "plot y diff --against x").splitlines()[0].endswith("(1, 2, 3, 4)  equal")
+    path = str(tmp_path / "y.png")
+    assert said(session, "plot y diff -o %s --against x" % path) == "wrote %s: equal" % path
+    odd = np.array([np.nan, np.inf, -np.inf, 1.0])
+    assert list(difference_of(odd, odd)) == [0, 0, 0, 0] and difference_of(odd, -odd)[1] == np.inf
+
+
+def test_against_is_drawn_for_every_kind(session):
+    for kind in ("hist", "map", "heat", "line"):
+        one, both = said(session, "plot z " + kind), said(session, "plot z %s --against y" % kind)
+        other = said(session, "plot y " + kind)
+        assert both == one + "\n" + other
+
+
+def test_diff_takes_the_golden_values_that_are_loaded(session):
+    golden = {"z": np.maximum(X - 3, 0) + 2}
+    interpreter = make_interpreter(session, Environment(io.StringIO(), io.StringIO(), io.StringIO()))
+    interpreter.context.against = SimpleNamespace(
+        label="onnxruntime", value=lambda name, version: Blob(name, TENSOR, golden[name])
+    )
+    (text,) = [result.text for result in interpreter.run("plot z[0, 0] diff")]
+    assert text.splitlines()[0] == "z[0, 0] - onnxruntime, the difference  (3, 4)"
+    assert text.splitlines()[-1].split()[-1] == "2"  # the largest |difference|
+
+
+def test_pictures_name_their_axes_and_count_in_whole_numbers(monkeypatch, tmp_path):
+    from c2step.pictures import plots
+
+    made = []
+    figure = plots._figure
+    monkeypatch.setattr(plots, "_figure", lambda: made.append(figure()) or made[-1])
+    other = X[0, 0] + 1
+    for kind in ("line", "heat", "diff"):
+        plots.save_plot(kind, X[0, 0], str(tmp_path / "x.png"), kind, other, ("a", "b"))
+    line, heat, diff = made
+    assert (line.axes[0].get_xlabel(), line.axes[0].get_ylabel()) == ("element", "value")
+    assert [axes.get_title() for axes in heat.axes[:2]] == ["a", "b"]
+    assert all(tick == int(tick) for axes in heat.axes[:2] for tick in axes.get_xticks())
+    assert heat.axes[-1].get_ylabel() == "value" and diff.axes[-1].get_ylabel() == "difference"
+    plots.save_plot("diff", X[0, 0, 0], str(tmp_path / "x.png"), "x", other[0], ("a", "b"))
+    assert made[-1].axes[0].get_ylabel() == "difference"
 
 
 @pytest.mark.parametrize("kind", ["hist", "map", "heat", "line", "diff"])

@@ -11,7 +11,7 @@ import numpy as np
 from .palettes import COLOURS, DIVERGING, GAP, MINUS_INF, NAN, PLUS_INF, SEQUENTIAL
 from .png import encode
 
-__all__ = ["Chosen", "choose", "difference_png", "finite_range", "shrink", "to_indices", "values_png"]
+__all__ = ["Chosen", "choose", "difference_of", "difference_png", "finite_range", "shrink", "to_indices", "values_png"]
 
 Index = Tuple[int, ...]
 LEAST = 32  # pixels of a map's longer side
@@ -80,6 +80,14 @@ def finite_range(array: np.ndarray) -> Tuple[float, float]:
     """The least and greatest finite value; (0, 0) where there is none."""
     values = array[np.isfinite(array)]
     return (float(values.min()), float(values.max())) if values.size else (0.0, 0.0)
+
+
+def difference_of(mine: np.ndarray, theirs: np.ndarray) -> np.ndarray:
+    """Element by element in float64; NaN on both sides, or the same Inf, is no difference."""
+    with np.errstate(all="ignore"):
+        difference = mine.astype(np.float64) - theirs.astype(np.float64)
+        same = (mine == theirs) | (np.isnan(mine) & np.isnan(theirs))
+    return np.where(same, 0.0, difference)
 
 
 def to_indices(maps: np.ndarray, low: float, high: float) -> np.ndarray:

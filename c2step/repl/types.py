@@ -301,7 +301,9 @@ class Operand(ArgumentType):
     """A blob, or a file: a blob of that name wins, `./name` is always a file."""
 
     label = "FILE|BLOB"
-    about = "a .npy or .npz file, or another blob (of two that are named the same the blob; ./NAME is the file)"
+    about = (
+        "a .npy or .npz file, a capture, or another blob (of two that are named the same the blob; ./NAME is the file)"
+    )
 
     def __init__(self, blob: Optional[BlobRef], path: Optional[str]) -> None:
         self.blob = blob

@@ -6,7 +6,7 @@ import numpy as np
 
 from ..blob import STRING, Blob
 from ..pictures.histogram import histogram
-from ..pictures.maps import Chosen, choose, difference_png, finite_range, values_png
+from ..pictures.maps import Chosen, choose, difference_of, difference_png, finite_range, values_png
 from ..pictures.png import data_uri
 from ..render import shape_text
 
@@ -77,21 +77,14 @@ def _histograms(mine: Optional[np.ndarray], theirs: Optional[np.ndarray]) -> Dic
     found = histogram(*both)
     shown = {"histogram": found.to_json() if found else None, "sides": len(both)}
     if mine is not None and theirs is not None and mine.shape == theirs.shape:
-        difference = histogram(_difference(mine, theirs))
+        difference = histogram(difference_of(mine, theirs))
         shown["difference"] = difference.to_json() if difference else None
     return shown
 
 
-def _difference(mine: np.ndarray, theirs: np.ndarray) -> np.ndarray:
-    with np.errstate(all="ignore"):
-        difference = mine.astype(np.float64) - theirs.astype(np.float64)
-        same = (mine == theirs) | (np.isnan(mine) & np.isnan(theirs))
-    return np.where(same, 0.0, difference)  # Inf on both sides is no difference
-
-
 def _worst(mine: np.ndarray, theirs: np.ndarray) -> List[Tuple[List[int], Any, Any, float]]:
     """The elements that are furthest apart: index, both values, difference."""
-    difference = _difference(mine, theirs).reshape(-1)
+    difference = difference_of(mine, theirs).reshape(-1)
     sizes = np.where(np.isnan(difference), np.inf, np.abs(difference))
     count = min(WORST, sizes.size)
     places = np.argpartition(-sizes, count - 1)[:count]
@@ -124,7 +117,7 @@ def _pictures(
         "size": [first.height, first.width],
     }
     if len(maps) == 2 and maps["ours"].shape == maps["golden"].shape:
-        difference = _difference(maps["ours"], maps["golden"])
+        difference = difference_of(maps["ours"], maps["golden"])
         limit = max(map(abs, finite_range(difference)))
         shown["limit"] = limit if np.isfinite(difference).any() else None
         shown["maps"]["difference"] = data_uri(difference_png(difference, limit, largest))

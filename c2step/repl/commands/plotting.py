@@ -1,13 +1,13 @@
 """Pictures of blobs at the prompt."""
 
 import os
-from typing import Any, Optional
+from typing import Any, Optional, Tuple
 
 import numpy as np
 
 from ...blob import STRING, Blob
 from ...errors import UsageError
-from ...pictures.maps import choose, difference_png, finite_range, values_png
+from ...pictures.maps import choose, difference_of, difference_png, finite_range, values_png
 from ...pictures.palettes import DIVERGING, SEQUENTIAL
 from ...pictures.plots import save_plot
 from ...pictures.text import histogram_text, inline_image, line_text, map_colours, map_text
@@ -24,9 +24,7 @@ class PlotKind(Choice):
     """How to draw."""
 
     label = "KIND"
-    about = (
-        "hist, map (feature maps), heat (rows and columns), line (the values in order) or diff (against a reference)"
-    )
+    about = "hist, map (feature maps), heat (rows and columns), line (the values in order) or diff (from the reference)"
     choices = ("hist", "map", "heat", "line", "diff")
 
     @classmethod
@@ -48,18 +46,27 @@ def plot(
     plot conv1                          its first feature map; a line or rows where it has no maps
     plot conv1[0, 3] heat               one channel
     plot fc1 hist -o fc1.png            a histogram as a picture (.png, .svg, .pdf; needs matplotlib)
-    plot conv1 diff --against golden/   the difference to a file, a capture or another blob
+    plot conv1 diff                     the difference to its golden value, after `reference SPEC`
+    plot conv1 diff --against golden/   to a file, a capture or another blob
+    plot conv1 map --against relu1      both, beside each other or in one picture
     """
     value = part(context.session.fetch(blob.name, blob.version), blob)
     array = _numbers(value, str(blob))
-    reference = None if against is None else _reference(context, blob, against, array)
     chosen = str(kind or _fitting(array))
-    if chosen == "diff" and reference is None:
-        raise UsageError("diff needs something to compare with", "plot %s diff --against FILE or BLOB" % blob)
+    reference, label = _reference(context, blob, against, array, chosen)
+    title = "%s  %s" % (
+        blob if chosen != "diff" else "%s - %s, the difference" % (blob, label),
+        shape_text(array.shape),
+    )
+    if chosen == "diff" and reference is not None and not difference_of(array, reference).any():
+        title += "  equal"
     if output is not None:
-        save_plot(chosen, array, output, "%s  %s" % (blob, shape_text(array.shape)), reference)
-        return "wrote %s" % quote(output)
-    return "%s  %s\n%s" % (blob, shape_text(array.shape), _text(context, chosen, array, reference))
+        save_plot(chosen, array, output, title, reference, (str(blob), label))
+        return "wrote %s%s" % (quote(output), ": equal" if title.endswith("equal") else "")
+    if reference is None or chosen == "diff":
+        return "%s\n%s" % (title, _text(context, chosen, array, reference))
+    other = "%s  %s\n%s" % (label, shape_text(array.shape), _text(context, chosen, reference, None))
+    return "%s\n%s\n%s" % (title, _text(context, chosen, array, None), other)
 
 
 def _numbers(blob: Blob, label: str) -> np.ndarray:
@@ -71,17 +78,35 @@ def _numbers(blob: Blob, label: str) -> np.ndarray:
     return np.asarray(array)
 
 
-def _reference(context: Context, blob: BlobRef, against: Operand, array: np.ndarray) -> np.ndarray:
+def _reference(
+    context: Context, blob: BlobRef, against: Optional[Operand], array: np.ndarray, kind: str
+) -> Tuple[Optional[np.ndarray], str]:
+    """What to draw beside the blob, and its name; for `diff` the loaded golden values where nothing is named."""
+    if against is None and kind != "diff":
+        return None, ""
+    if against is None:
+        if context.against is None:
+            raise UsageError(
+                "diff needs something to compare with",
+                "plot %s diff --against FILE, CAPTURE or BLOB; or load golden values: reference SPEC" % blob,
+            )
+        found, label = part(context.against.value(blob.name, blob.version), blob), quote(context.against.label)
+    else:
+        found, label = _named(context, blob, against, array), str(against)
+    reference = _numbers(found, label)
+    if reference.shape != array.shape:
+        raise UsageError("%s is %s, %s is %s" % (blob, shape_text(array.shape), label, shape_text(reference.shape)))
+    return reference, label
+
+
+def _named(context: Context, blob: BlobRef, against: Operand, array: np.ndarray) -> Blob:
     if against.blob is not None:
         found = part(context.session.fetch(against.blob.name, against.blob.version), against.blob)
     else:
         found = read_value(context, against.path or "", blob.name)
         if found.array is not None and found.array.shape != array.shape:
             found = part(found, blob)
-    reference = _numbers(found, str(against))
-    if reference.shape != array.shape:
-        raise UsageError("%s is %s, %s is %s" % (blob, shape_text(array.shape), against, shape_text(reference.shape)))
-    return reference
+    return found
 
 
 def _fitting(array: np.ndarray) -> str:
@@ -91,7 +116,7 @@ def _fitting(array: np.ndarray) -> str:
 def _text(context: Context, kind: str, array: np.ndarray, reference: Optional[np.ndarray]) -> str:
     plain = not _is_unicode(context)
     if kind == "diff":
-        array = np.asarray(array, np.float64) - np.asarray(reference, np.float64)
+        array = difference_of(array, np.asarray(reference))
         kind = "map" if choose(array.shape, 1) else "line"
         return _maps(context, array, plain, True) if kind == "map" else line_text(array, plain=plain)
     if kind == "hist":
