@@ -1,8 +1,10 @@
 """Archives: what they hold is what was put in, or they are not opened."""
 
+import hashlib
 import json
 import os
 import pathlib
+import shutil
 
 import numpy as np
 import pytest
@@ -40,7 +42,7 @@ def test_what_comes_out_is_what_went_in(archive, capture):
     assert sorted(os.listdir(os.path.join(archive.path, "model"))) == ["init_net.pb", "predict_net.pb"]
 
 
-@pytest.mark.parametrize("damage", ["changed", "missing", "added", "manifest"])
+@pytest.mark.parametrize("damage", ["changed", "missing", "added", "manifest", "note"])
 def test_a_damaged_archive_is_not_opened(archive, damage, capsys):
     folder = pathlib.Path(archive.path, "cases", "first")
     path = next(path for path in sorted(folder.iterdir()) if path.suffix == ".npy")
@@ -53,7 +55,8 @@ def test_a_damaged_archive_is_not_opened(archive, damage, capsys):
         (folder / "new.npy").write_bytes(b"")
     else:
         manifest = pathlib.Path(archive.path, "manifest.json")
-        manifest.write_text(json.dumps(dict(json.loads(manifest.read_text()), format=2)))
+        said = json.loads(manifest.read_text())
+        manifest.write_text(json.dumps(dict(said, **({"format": 99} if damage == "manifest" else {"note": "another"}))))
     with pytest.raises(CaptureError):
         open_archive(archive.path)
     assert main(["archive", "--check", archive.path]) == 7
@@ -83,3 +86,104 @@ def test_an_archive_is_never_written_over(archive, capture, capsys):
     assert main(["archive", capture]) == 2
     assert main(["archive", "--check", archive.path]) == 0
     assert "first: " in capsys.readouterr().out
+
+
+# -- captures that are not whole -------------------------------------------------------------------
+
+
+def cut(folder, name):
+    path = pathlib.Path(folder, name)
+    path.write_bytes(path.read_bytes()[:-100])
+
+
+def pickled(folder, name):
+    np.save(os.path.join(folder, name), np.array([{"a": 1}], dtype=object), allow_pickle=True)
+
+
+def other_values(folder, name):
+    path = os.path.join(folder, name)
+    np.save(path, np.load(path) + 1)
+
+
+def other_shape(folder, name):
+    path = os.path.join(folder, name)
+    np.save(path, np.load(path)[..., :-1])
+
+
+def journal(folder, change):
+    path = pathlib.Path(folder, "journal.jsonl")
+    path.write_bytes(change(path.read_bytes().splitlines(True)))
+
+
+BROKEN = {
+    "cut": (cut, r"conv1"),
+    "pickled": (pickled, "conv1"),
+    "values": (other_values, "other values"),
+    "shape": (other_shape, "the journal tells of"),
+    "gone": (lambda folder, name: os.remove(os.path.join(folder, name)), "of blob conv1 is missing"),
+    "short": (lambda folder, name: journal(folder, lambda rows: b"".join(rows[:-1])), "10 of 11 operators, not of 10"),
+    "torn": (lambda folder, name: journal(folder, lambda rows: b"".join(rows)[:-9]), "is cut short"),
+    "no journal": (lambda folder, name: os.remove(os.path.join(folder, "journal.jsonl")), "journal.jsonl"),
+}
+
+
+@pytest.fixture(scope="module", params=["run", "onnxruntime"])
+def either(request, models, tmp_path_factory):
+    """A run of Caffe2, and golden values, of one model."""
+    model, out = os.path.join(models, "digits_cnn"), str(tmp_path_factory.mktemp("either") / "capture")
+    given = ["--input", model + "/input.npz", "-o", out]
+    words = ["dump"] if request.param == "run" else ["reference", "onnxruntime"]
+    assert main([*words, model + "/model.onnx", *given]) == 0
+    return out
+
+
+@pytest.mark.parametrize("how", BROKEN)
+def test_what_is_broken_is_neither_archived_nor_called_whole(either, tmp_path, capsys, how):
+    broken, wanted = BROKEN[how]
+    copy = str(tmp_path / "copy")
+    shutil.copytree(either, copy)
+    broken(copy, Capture(copy).find("conv1").file)
+    if "11 operators" in wanted and Capture(copy).header["kind"] == "reference":
+        import onnx
+
+        nodes = len(onnx.load(Capture(copy).header["model"]).graph.node)
+        wanted = "%d of %d operators, not of %d" % (nodes - 1, nodes, nodes - 1)
+    assert main(["archive", copy, "-o", str(tmp_path / "archive")]) == 7
+    shown = capsys.readouterr()
+    assert wanted in shown.err and copy in shown.err and "whole, " not in shown.out
+    assert not os.path.exists(str(tmp_path / "archive"))
+
+
+def test_a_run_that_failed_is_not_archived(tmp_path, capsys):
+    from caffe2.proto import caffe2_pb2
+
+    net = caffe2_pb2.NetDef(name="n", external_input=["x"])
+    net.op.add(type="Copy", input=["x"], output=["y"])
+    net.op.add(type="FC", input=["y", "y", "y"], output=["z"])
+    (tmp_path / "n.pb").write_bytes(net.SerializeToString())
+    c2step.dump(None, {"x": np.ones((2, 3), np.float32)}, str(tmp_path / "out"), predict_net=str(tmp_path / "n.pb"))
+    assert main(["archive", str(tmp_path / "out"), "-o", str(tmp_path / "a")]) == 7
+    assert "operator 1 FC failed" in capsys.readouterr().err
+
+
+def test_check_looks_into_archives_of_before(archive, capsys):
+    """An archive whose hashes agree and whose capture was broken when it was put in."""
+    folder = pathlib.Path(archive.path)
+    manifest = json.loads((folder / "manifest.json").read_text())
+    name = next(name for name in manifest["files"] if name.endswith("prob.npy"))
+    data = (folder / name).read_bytes()[:-4]
+    (folder / name).write_bytes(data)
+    manifest["files"][name] = {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+    manifest.pop("sha256")
+    (folder / "manifest.json").write_text(json.dumps(dict(manifest, format=1)))
+    open_archive(archive.path)
+    assert main(["archive", "--check", archive.path]) == 7
+    assert "prob" in capsys.readouterr().err
+
+
+def test_what_a_reference_lacks_is_said(shared, tmp_path, capsys):
+    folder = os.path.join(shared, "cases", "18_custom_domain_taken_as_onnx")
+    main(["reference", "onnxruntime", folder + "/model.onnx", "--input", folder + "/inputs.npz", "-o",
+          str(tmp_path / "golden")])  # fmt: skip
+    assert main(["archive", str(tmp_path / "golden"), "-o", str(tmp_path / "a")]) == 0
+    assert "no value for y: onnxruntime refuses node 1 Softplus" in capsys.readouterr().out

@@ -5,7 +5,8 @@ c2step archive golden/ --model model.onnx -o archive/
 c2step archive --check archive/
 c2step blame model.onnx --input all.npz --against archive/
 
-Several captures become cases, named after their folders.  An archive is checked whenever it is opened.
+Several captures become cases, named after their folders.  A capture that is not whole (a run that failed, a file that
+cannot be read, a journal cut short) is not taken.  An archive is checked whenever it is opened.
 """
 
 import argparse
@@ -17,6 +18,8 @@ from ..references.archive import Archive, make_archive, open_archive
 from .options import bytes_text
 
 __all__ = ["add_arguments", "run"]
+
+_SHOWN = 5
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,7 +35,9 @@ def run(options: argparse.Namespace) -> int:
     """Make or check."""
     if options.check:
         for path in options.sources:
-            _say(open_archive(path))
+            archive = open_archive(path)
+            archive.check()
+            _say(archive)
         return ExitStatus.OK
     if not options.output:
         raise UsageError("where to?", "give -o FOLDER, or --check")
@@ -57,3 +62,8 @@ def _say(archive: Archive) -> None:
         maker = case.get("engine") or case.get("kind")
         versions = ", ".join("%s %s" % item for item in sorted((case.get("versions") or {}).items()))
         print("  %s: %d values by %s (%s)" % (name, case["values"], maker, versions))
+        lost = case.get("missing") or {}
+        for value, reason in list(lost.items())[:_SHOWN]:
+            print("    no value for %s: %s" % (value, reason))
+        if len(lost) > _SHOWN:
+            print("    no value for %d more" % (len(lost) - _SHOWN))

@@ -1,6 +1,6 @@
 """An archive: golden values with their inputs and versions in one folder, which is checked when it is opened.
 
-    manifest.json     what made it, and size and SHA-256 of every file
+    manifest.json     what made it, size and SHA-256 of every file, and the SHA-256 of what it says itself
     model/            the model's files, if they were given
     cases/NAME/       a capture each, inputs and preprocessing included
 
@@ -15,14 +15,17 @@ import shutil
 import time
 from typing import Any, Dict, Iterator, List, Mapping, Sequence, Tuple
 
-from ..capture import HEADER, Capture, disk_error
+from ..capture import HEADER, JOURNAL, Capture, disk_error
 from ..errors import CaptureError, UsageError, near
 from .reference import Reference, open_capture
+from .whole import check_whole
 
 __all__ = ["Archive", "archive_of", "make_archive", "open_archive"]
 
 MANIFEST = "manifest.json"
-FORMAT = 1
+FORMAT = 2
+_READ = (1, 2)  # format 1 had no hash of its own
+_OWN = "sha256"  # of the manifest without this entry
 
 
 class Archive:
@@ -35,6 +38,11 @@ class Archive:
     def cases(self) -> List[str]:
         """The names of the cases."""
         return list(self.manifest["cases"])
+
+    def check(self) -> None:
+        """Look into every case too: CaptureError names a capture that was not whole when it was archived."""
+        for name in self.cases():
+            check_whole(os.path.join(self.path, "cases", name))
 
     def reference(self, case: str = "") -> Reference:
         """The golden values of a case; the only one unless named."""
@@ -52,36 +60,49 @@ class Archive:
 def make_archive(path: str, captures: Mapping[str, str], model_files: Sequence[str] = (), note: str = "") -> Archive:
     """Write a new folder with copies of captures (by case name) and of the model's files, and its manifest.
 
-    Raises CaptureError where the folder is not new or empty, or a capture lacks values.
+    Raises CaptureError where the folder is not new or empty, or a capture is not whole: then nothing is written.
     """
     if os.path.isdir(path) and os.listdir(path):
         raise CaptureError("%s is not empty" % path, "an archive is never written over; name a new folder")
+    found = {name: check_whole(source) for name, source in captures.items()}
+    for file in model_files:
+        if not os.path.isfile(file):
+            raise CaptureError("there is no file %s" % file, "give the model's files with --model")
     cases: Dict[str, Any] = {}
     try:
-        for name, source in captures.items():
-            cases[name] = _copy_case(source, os.path.join(path, "cases", name))
+        for name, (capture, lost) in found.items():
+            cases[name] = _copy_case(capture, lost, os.path.join(path, "cases", name))
         os.makedirs(os.path.join(path, "model"), exist_ok=True)
         for file in model_files:
             shutil.copy2(file, os.path.join(path, "model", os.path.basename(file)))
         manifest = {"format": FORMAT, "made": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "note": note,
                     "cases": cases, "files": dict(_files(path))}  # fmt: skip
+        manifest[_OWN] = _own(manifest)
         with open(os.path.join(path, MANIFEST), "w", encoding="utf-8") as stream:
             json.dump(manifest, stream, indent=1, sort_keys=True)
             stream.write("\n")
     except OSError as error:
-        raise disk_error(error, os.path.join(path, MANIFEST)) from error
+        raise disk_error(
+            error, str(error.filename2 or error.filename or os.path.join(path, MANIFEST)), False
+        ) from error
     return open_archive(path)
 
 
-def _copy_case(source: str, target: str) -> Dict[str, Any]:
-    capture = Capture(source)
+def _copy_case(capture: Capture, lost: Mapping[str, str], target: str) -> Dict[str, Any]:
     os.makedirs(target)
-    files = [HEADER, "journal.jsonl"] + [blob.file for blob in capture.blobs() if blob.file]
+    files = [HEADER, JOURNAL] + [blob.file for blob in capture.blobs() if blob.file]
     for file in files:
-        shutil.copyfile(os.path.join(source, file), os.path.join(target, file))
+        shutil.copyfile(os.path.join(capture.path, file), os.path.join(target, file))
     header = capture.header
     keys = ("kind", "engine", "model", "sha256", "opset", "versions", "preprocessing", "inputs", "notes")
-    return dict({key: header[key] for key in keys if key in header}, values=sum(1 for b in capture.blobs() if b.file))
+    told = {key: header[key] for key in keys if key in header}
+    return dict(told, values=sum(1 for b in capture.blobs() if b.file), missing=dict(lost))
+
+
+def _own(manifest: Mapping[str, Any]) -> str:
+    """The SHA-256 of what a manifest says."""
+    said = {key: value for key, value in manifest.items() if key != _OWN}
+    return hashlib.sha256(json.dumps(said, sort_keys=True).encode("utf-8")).hexdigest()
 
 
 def _files(path: str) -> Iterator[Tuple[str, Dict[str, Any]]]:
@@ -129,8 +150,10 @@ def _manifest(path: str) -> Dict[str, Any]:
         ) from error
     if not isinstance(manifest, dict) or not {"cases", "files"} <= set(manifest):
         raise CaptureError("%s is no archive: its manifest says nothing of cases and files" % path)
-    if manifest.get("format") != FORMAT:
+    if manifest.get("format") not in _READ:
         raise CaptureError("%s has format %s, this c2step reads %d" % (path, manifest.get("format"), FORMAT))
+    if manifest["format"] > 1 and manifest.get(_OWN) != _own(manifest):
+        raise CaptureError("%s: %s has changed since it was archived" % (path, MANIFEST), "take a whole copy")
     return manifest
 
 

@@ -176,6 +176,7 @@ class OnnxRuntime(Maker):
             "model": os.path.abspath(self.model),
             "sha256": self._digests.of(self.model),
             "opset": self.told["opset"],
+            "nodes": self.told["nodes"],
             "versions": dict(self.told["versions"], python=engine.version),
             "preprocessing": "",
             **({"quantised": self.told["quantised"]} if self.told["quantised"] else {}),
