@@ -53,12 +53,12 @@ def _check_journal(capture: Capture) -> None:
 def _check_run(capture: Capture, rows: Dict[int, Any]) -> None:
     bad = next((row for _, row in sorted(rows.items()) if row["status"] != "ok"), None)
     if bad is not None:
-        words = (capture.path, bad["index"], bad["type"], bad["status"])
-        raise CaptureError("%s is no whole run: operator %d %s %s" % words, "archive a run that came to its end")
+        what = "operator %d %s %s" % (bad["index"], bad["type"], bad["status"])
+        raise CaptureError("%s is no whole run: %s" % (capture.path, what), "archive a run that came to its end")
     end = capture.header.get("ended") or {}
     if end and end.get("reason") != "end":
-        words = (capture.path, end.get("reason"), end.get("position"))
-        raise CaptureError("%s is no whole run: it ended (%s) at operator %s" % words, "run it to its end")
+        where = "it ended (%s) at operator %s" % (end.get("reason"), end.get("position"))
+        raise CaptureError("%s is no whole run: %s" % (capture.path, where), "run it to its end")
 
 
 def _check_value(capture: Capture, stored: StoredBlob) -> None:

@@ -7,7 +7,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 from ..blob import Blob
 from ..capture import HEADER, Capture, StoredBlob
 from ..compare.about import ALONE, BLAME, GOLDEN
-from ..errors import CaptureError, UsageError
+from ..errors import CaptureError, UsageError, near
 
 __all__ = ["Side", "Source", "open_source"]
 
@@ -80,15 +80,36 @@ class Source(NamedTuple):
         return side in self.sides and self.sides[side].is_unreadable(index, slot)
 
 
-def open_source(path: str) -> Source:
-    """Open a capture's folder, or a file that `c2step blame --json` wrote."""
+def open_source(path: str, begun: bool = True) -> Source:
+    """Open a capture's folder, or a file that `c2step blame --json` wrote; CaptureError where it is neither.
+
+    `begun` is False for a session's capture, which has nothing before the first operator has run.
+    """
     if os.path.isfile(path):
         found = _read_blame(path)
         folder = os.path.dirname(os.path.abspath(path))
         kept = folder if os.path.exists(os.path.join(folder, HEADER)) else found["about"].get("kept")
         return _source(path, found, kept if kept and os.path.exists(os.path.join(kept, HEADER)) else None)
+    if begun:
+        _refuse(path)
     answer = os.path.join(path, BLAME)
     return _source(path, _read_blame(answer) if os.path.isfile(answer) else {}, path)
+
+
+def _refuse(path: str) -> None:
+    """CaptureError where a path is no capture's folder."""
+    if not os.path.isdir(path):
+        folder, name = os.path.split(os.path.abspath(path))
+        there = os.listdir(folder) if os.path.isdir(folder) else []
+        raise CaptureError("there is no %s" % path, near(name, there) or "give a capture's folder, or a blame's JSON")
+    if os.path.exists(os.path.join(path, HEADER)):
+        return
+    cases = os.path.join(path, "cases")
+    known = sorted(os.listdir(cases)) if os.path.isdir(cases) else []
+    if known:
+        places = ", ".join(os.path.join(path, "cases", name) for name in known[:4])
+        raise CaptureError("%s is an archive, no capture" % path, "name a case: %s" % places)
+    raise CaptureError("%s is no capture: it has no %s" % (path, HEADER), "c2step dump MODEL -o DIR makes one")
 
 
 def _read_blame(path: str) -> Dict[str, Any]:
@@ -99,10 +120,19 @@ def _read_blame(path: str) -> Dict[str, Any]:
         raise UsageError(
             "cannot read %s: %s" % (path, error), "give a capture's folder, or what c2step blame --json printed"
         ) from error
-    if not (isinstance(found, dict) and "operators" in found and "verdict" in found):
+    if not _is_blame(found):
         raise UsageError("%s is no blame" % path, "c2step blame ... --json > blame.json writes one")
     found.setdefault("about", {})
     return found
+
+
+def _is_blame(found: Any) -> bool:
+    """Whether this has what a page reads of a blame."""
+    if not isinstance(found, dict) or "verdict" not in found or not isinstance(found.get("about", {}), dict):
+        return False
+    rows = found.get("operators")
+    keys = {"index", "type", "outputs", "label", "reason", "hints", "run", "alone"}
+    return isinstance(rows, list) and all(isinstance(row, dict) and keys <= set(row) for row in rows)
 
 
 def _source(path: str, found: Dict[str, Any], folder: Optional[str]) -> Source:

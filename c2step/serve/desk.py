@@ -16,7 +16,7 @@ from ..repl.environment import Environment
 from ..repl.interpreter import Interpreter
 from ..repl.loop import make_interpreter
 from ..repl.slices import parse_index
-from ..report.source import open_source
+from ..report.source import Source, open_source
 from ..stepper import Session
 from .pages import Pages
 from .server import Answer, json_answer
@@ -76,17 +76,18 @@ class Desk(Pages):
         line = line_of(values)
         return self._in_turn(lambda: json_answer({"text": self._do(line, "(page) "), "data": self.data()}))
 
-    def _fresh_get(self, path: str, values: Dict[str, str]) -> Optional[Answer]:
-        self._open()
-        return super().get(path, values)
+    def opened(self) -> Source:
+        """What was captured up to now, at first nothing; what lint found is the session's."""
+        found = open_source(self.session.capture_directory, begun=False)
+        return found._replace(findings=list(self.session.model.findings))
 
-    def _open(self) -> None:
-        """Read what was captured up to now; what lint found is the session's."""
-        self.source = open_source(self.session.capture_directory)._replace(findings=list(self.session.model.findings))
+    def _fresh_get(self, path: str, values: Dict[str, str]) -> Optional[Answer]:
+        self.source = self.opened()
+        return super().get(path, values)
 
     def data(self) -> Dict[str, Any]:
         """The net with the status of each operator; what was taken back has no values."""
-        self._open()
+        self.source = self.opened()
         data = super().data()
         for op in data["operators"]:
             letter = self.session.status(op["index"])

@@ -20,7 +20,11 @@ class Pages:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self.source: Source = open_source(path)
+        self.source: Source = self.opened()
+
+    def opened(self) -> Source:
+        """What the pages show, as it is now."""
+        return open_source(self.path)
 
     def extra(self) -> Dict[str, Any]:
         """What is added to the page's data."""
