@@ -3,11 +3,11 @@
 import hashlib
 import os
 import threading
-from typing import Dict, Iterable, Optional
+from typing import Any, Dict, FrozenSet, Iterable, Mapping, Optional
 
 from .errors import ModelError
 
-__all__ = ["Digests"]
+__all__ = ["Digests", "of_header"]
 
 _PART = 1 << 22  # bytes at a time; hashing lets other threads run meanwhile
 
@@ -39,6 +39,13 @@ class Digests:
     def of(self, path: str) -> str:
         """The digest of one of them."""
         return self.all()[os.path.basename(path)]
+
+
+def of_header(header: Mapping[str, Any]) -> FrozenSet[str]:
+    """The digests of the model's files that a capture's header tells of; empty where it tells none."""
+    told = header.get("sha256")
+    found = told.values() if isinstance(told, dict) else [told]
+    return frozenset(digest for digest in found if isinstance(digest, str) and digest)
 
 
 def _sha256(path: str) -> str:

@@ -196,6 +196,20 @@ def test_dead_and_weak_channels_over_several_inputs(tmp_path, capsys):
     assert "dead 1; weak 3" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("dtype", ["int64", "int32", "uint8", "float32"])
+def test_the_largest_of_a_channel_is_that_of_its_real_numbers(tmp_path, dtype):
+    from caffe2.proto import caffe2_pb2
+
+    net = caffe2_pb2.NetDef(name="n", external_input=["x"])
+    net.op.add(type="Copy", input=["x"], output=["y"])
+    (tmp_path / "n.pb").write_bytes(net.SerializeToString())
+    limits = np.iinfo(dtype) if dtype != "float32" else np.finfo(dtype)
+    array = np.array([[[limits.min, 2]], [[1, 2]]], dtype).transpose(1, 0, 2)
+    c2step.dump(None, {"x": array}, str(tmp_path / "o"), predict_net=str(tmp_path / "n.pb"))
+    (found,) = channels([Capture(str(tmp_path / "o"))])
+    assert found.largest == [float(max(abs(int(v)) for v in row)) for row in array[0].tolist()]
+
+
 # -- bench -----------------------------------------------------------------------------------------
 
 

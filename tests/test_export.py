@@ -15,6 +15,7 @@ from c2step.capture import Capture
 from c2step.cli import main
 from c2step.export import tables
 from c2step.net import Net
+from c2step.report import open_source
 from conftest import absent
 from report_support import browser, ceil_blame, once
 
@@ -175,3 +176,70 @@ def test_notebooks_show_nets_blobs_and_verdicts(ceil):
     assert shown.count("<tr>") == 10 and "pool1@1" in shown and "(4, 8, 3, 3)" in shown
     assert "FAIL" in measure(np.ones(3), np.zeros(3))._repr_html_()
     assert "&lt;b&gt;" in Net("<b>", ())._repr_html_()
+
+
+# -- captures that are none, or of another model ---------------------------------------------------
+
+
+@pytest.mark.parametrize("command", ["report", "tensorboard", "annotate"])
+def test_what_is_no_capture_is_refused(ceil, models, tmp_path, capsys, command):
+    from c2step.references.archive import make_archive
+
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "text.json").write_text('{"verdict": "PASS", "operators": [{}]}')
+    made = make_archive(str(tmp_path / "archive"), {"golden": os.path.join(ceil, "golden")})
+    model = os.path.join(models, "digits_ceil", "model.onnx")
+    out = str(tmp_path / "out")
+    for path, status, words in [
+        (tmp_path / "nosuch", 7, "there is no"),
+        (tmp_path / "nosuch.json", 7, "there is no"),
+        (tmp_path / "empty", 7, "is no capture"),
+        (os.path.dirname(model), 7, "is no capture"),
+        (made.path, 7, os.path.join(made.path, "cases", "golden")),
+        (tmp_path / "text.json", 2, "is no blame"),
+    ]:
+        before = [model] if command == "annotate" else []
+        assert main([command, *before, str(path), "-o", out]) == status, path
+        assert words in capsys.readouterr().err and not os.path.exists(out)
+
+
+@pytest.fixture(scope="module")
+def reweighted(models, tmp_path_factory):
+    """The model that was run with one weight changed: the same nodes, another result."""
+    import onnx
+
+    path = str(tmp_path_factory.mktemp("reweighted") / "model.onnx")
+    model = onnx.load(os.path.join(models, "digits_ceil", "model.onnx"))
+    weight = next(t for t in model.graph.initializer if t.name == "conv1_w")
+    weight.CopyFrom(onnx.numpy_helper.from_array(onnx.numpy_helper.to_array(weight) * 2, "conv1_w"))
+    onnx.save(model, path)
+    return path
+
+
+def test_the_capture_of_another_model_annotates_nothing(ceil, models, reweighted, tmp_path, capsys):
+    out = str(tmp_path / "a.onnx")
+    for other in (os.path.join(models, "digits_cnn", "model.onnx"), reweighted):
+        assert main(["annotate", other, ceil, "-o", out]) == 2
+        shown = capsys.readouterr()
+        assert "is not the model of" in shown.err and "annotated" not in shown.out and not os.path.exists(out)
+
+
+def test_channels_of_two_models_are_not_merged(models, reweighted, tmp_path, capsys):
+    given = os.path.join(models, "digits_ceil", "input.npz")
+    for name, model in (("one", os.path.join(models, "digits_ceil", "model.onnx")), ("two", reweighted)):
+        assert main(["dump", model, "--input", given, "-o", str(tmp_path / name)]) == 0
+    capsys.readouterr()
+    assert main(["channels", str(tmp_path / "one"), str(tmp_path / "two")]) == 2
+    assert "two models" in capsys.readouterr().err
+    assert main(["channels", str(tmp_path / "one"), str(tmp_path / "one")]) == 0
+    assert main(["channels", str(tmp_path / "one"), "--axis", "5"]) == 2
+    assert "axis 5" in capsys.readouterr().err
+
+
+def test_what_is_kept_names_the_reference_as_it_was_asked_for(models, tmp_path):
+    folder = os.path.join(models, "digits_cnn")
+    kept = str(tmp_path / "kept")
+    assert main(["blame", folder + "/model.onnx", "--input", folder + "/input.npz", "--against", "onnxruntime",
+                 "--keep", kept]) == 0  # fmt: skip
+    assert open_source(kept).reference["source"] == "onnxruntime"
+    assert Capture(os.path.join(kept, "golden")).header["source"] == "onnxruntime"

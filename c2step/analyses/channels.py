@@ -6,6 +6,8 @@ import numpy as np
 
 from ..blob import STRING, Blob
 from ..capture import Capture
+from ..digests import of_header
+from ..errors import UsageError
 from ..net import BlobVersion
 
 __all__ = ["Channels", "channels"]
@@ -33,22 +35,40 @@ class Channels(NamedTuple):
 
 
 def channels(captures: Iterable[Capture], weak_share: float = 0.01, axis: int = 1) -> List[Channels]:
-    """The channels (axis 1 of a batch) of every blob that has some, in the order of the first capture."""
+    """The channels (axis 1 of a batch) of every blob that has some, in the order of the first capture.
+
+    Raises UsageError where the captures are of several models, or no blob has such an axis.
+    """
+    listed = list(captures)
+    _same_model(listed)
     sums: Dict[BlobVersion, _Sums] = {}
-    for capture in captures:
+    for capture in listed:
         for stored in capture.blobs():
             blob = capture.load(stored.name, stored.version, mapped=True) if capture.has_value(stored) else None
             array = None if blob is None else _batched(blob, axis)
             if array is not None:
                 key = BlobVersion(stored.name, stored.version)
                 sums.setdefault(key, _Sums(stored.type)).add(array)
+    if not sums:
+        places = ", ".join(capture.path for capture in listed)
+        raise UsageError("no blob of %s has an axis %d with numbers" % (places, axis), "--axis 1 is that of NCHW")
     return [found.result(key, weak_share) for key, found in sums.items() if found.count]
+
+
+def _same_model(captures: List[Capture]) -> None:
+    first = captures[0] if captures else None
+    for capture in captures[1:]:
+        assert first is not None
+        ours, theirs = of_header(first.header), of_header(capture.header)
+        if ours and theirs and not ours & theirs:
+            raise UsageError("%s and %s are captures of two models" % (first.path, capture.path),
+                             "channels go by blob names: give captures of one model")  # fmt: skip
 
 
 def _batched(blob: Blob, axis: int) -> Optional[np.ndarray]:
     """The values as (channels, rest), None where the blob has no channels."""
     array = None if blob.kind == STRING else blob.real()
-    if array is None or array.ndim <= axis or array.dtype.kind not in "fiu" or not array.size:
+    if array is None or not -array.ndim <= axis < array.ndim or array.dtype.kind not in "fiu" or not array.size:
         return None
     return np.moveaxis(array, axis, 0).reshape(array.shape[axis], -1)
 
@@ -67,7 +87,7 @@ class _Sums:
             return
         with np.errstate(all="ignore"):
             total, zeros = array.sum(1, dtype=np.float64), (array == 0).sum(1)
-            largest = np.abs(array).max(1).astype(np.float64)
+            largest = np.maximum(array.max(1).astype(np.float64), -array.min(1).astype(np.float64))
         first = self.sum is None
         self.sum = total if first else self.sum + total
         self.zeros = zeros if first else self.zeros + zeros

@@ -32,9 +32,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_tolerances(parser)
     group = parser.add_argument_group("blame")
     forms = (
-        "onnxruntime, torch:FILE.py:factory, python:PATH or docker:IMAGE (the same nets on another Caffe2), "
-        "backend:onnx_caffe2 or backend:caffe2 (the same model by the other importer), a capture, "
-        "an .npz or a folder of .npy"
+        "onnxruntime, torch:FILE.py:factory, openvino[:FILE], keras:FILE or keras:FILE.py:factory, keras-nchw:..., "
+        "python:PATH or docker:IMAGE (the same nets on another Caffe2), backend:onnx_caffe2 or backend:caffe2 "
+        "(the same model by the other importer), a capture, an archive, an .npz or a folder of .npy"
     )
     group.add_argument("--against", required=True, metavar="REFERENCE", help=forms)
     group.add_argument("--names", metavar="FILE.json", help="the blob that each file of a folder or .npz holds")
@@ -78,9 +78,9 @@ def _blamed(session: Session, options: argparse.Namespace, folder: str) -> Blame
 
         prove(session, reference, found, rules)
     if options.json or options.keep:
-        found.about = about(session, reference, options.keep or "")
+        found.about = about(session, reference, options.keep or "", options.against)
     if options.keep:
-        keep_golden(session.model.predict_net, reference, os.path.join(options.keep, GOLDEN))
+        keep_golden(session.model.predict_net, reference, os.path.join(options.keep, GOLDEN), options.against)
         keep_blame(found, options.keep)
     return found
 

@@ -14,10 +14,15 @@ from .options import add_session, opened
 
 __all__ = ["add_arguments", "run"]
 
+_ENGINES = (
+    "onnxruntime, torch:FILE.py:factory, openvino[:FILE], keras:FILE or keras:FILE.py:factory, keras-nchw:..., "
+    "or python:PATH (another Caffe2)"
+)
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `c2step reference`."""
-    parser.add_argument("engine", metavar="ENGINE", help="onnxruntime, torch:FILE.py:factory or python:PATH")
+    parser.add_argument("engine", metavar="ENGINE", help=_ENGINES)
     add_session(parser)
     parser.add_argument("-o", "--output", required=True, metavar="DIR", help="the capture that is written")
     parser.add_argument("--engine-runtime", metavar="python:PATH", help="the interpreter that has the engine")
@@ -26,9 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Make them and say what is there and what is missing."""
     if os.path.exists(options.engine):
-        raise UsageError(
-            "%s is a file, not an engine" % options.engine, "onnxruntime, torch:FILE.py:factory or python:PATH"
-        )
+        raise UsageError("%s is a file, not an engine" % options.engine, _ENGINES)
     with opened(options) as session:
         output = os.path.abspath(options.output)
         reference = reference_for(

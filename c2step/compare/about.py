@@ -24,13 +24,16 @@ __all__ = ["ALONE", "BLAME", "GOLDEN", "about", "keep_blame", "keep_golden"]
 GOLDEN, ALONE, BLAME = "golden", "alone", "blame.json"
 
 
-def about(session: Session, reference: Reference, kept: str = "") -> Dict[str, Any]:
-    """The header, both sides' versions, the net with each operator's definition, lint findings, and what was kept."""
+def about(session: Session, reference: Reference, kept: str = "", spec: str = "") -> Dict[str, Any]:
+    """The header, both sides' versions, the net with each operator's definition, lint findings, and what was kept.
+
+    `spec` names the reference as it was asked for: one that is made lies in a folder that goes away.
+    """
     net = session.model.predict_net
     header = session.header()
     return {
         "header": header,
-        "reference": {"source": reference.source, "meta": _small(reference.meta), "notes": reference.notes},
+        "reference": {"source": spec or reference.source, "meta": _small(reference.meta), "notes": reference.notes},
         "net": header.pop("net"),
         "definitions": _definitions(session, net),
         "findings": list(session.model.findings),
@@ -57,11 +60,11 @@ def _definitions(session: Session, net: Net) -> List[str]:
     return texts
 
 
-def keep_golden(net: Net, reference: Reference, directory: str) -> None:
+def keep_golden(net: Net, reference: Reference, directory: str, spec: str = "") -> None:
     """Write the golden values as a capture, under the names and versions of the blobs that they belong to."""
     golden = Golden(net, reference)
     writer = CaptureWriter(directory)
-    writer.begin(dict(_small(reference.meta), kind="golden", source=reference.source, notes=reference.notes))
+    writer.begin(dict(_small(reference.meta), kind="golden", source=spec or reference.source, notes=reference.notes))
     try:
         for op, (_, writes) in zip(net.operators, net.ssa()):
             outputs = []

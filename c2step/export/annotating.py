@@ -4,6 +4,7 @@ import os
 from typing import Any, Dict, List, NamedTuple, Optional
 
 from ..blob import BlobSummary
+from ..digests import Digests
 from ..errors import UsageError
 from ..references import Engine
 from ..render import first_line, summary_line
@@ -30,12 +31,34 @@ def annotate(model: str, source: Source, out: str, python: str, marked: bool = F
     """
     keys = ("verdict", "compared", "failed")
     about = {key: str(source.blame[key]) for key in keys if key in source.blame}
-    about.update(capture=source.path, reference=str(source.reference.get("source", "")))
+    about.update(capture=source.path, reference=str(source.reference.get("source", "")), model_sha256=_digest(source))
     request = {"do": "annotate", "model": os.path.abspath(model), "out": os.path.abspath(out), "marked": marked,
-               "nodes": annotations(source), "properties": {k: v for k, v in about.items() if v}}  # fmt: skip
+               "nodes": annotations(source), "properties": {k: v for k, v in about.items() if v},
+               "original": _original(model, source)}  # fmt: skip
     with Engine(python, "annotating", "onnx", shown) as engine:
         done = engine.ask(request)
     return Annotated(out, done["nodes"], done["unknown"])
+
+
+def _digest(source: Source) -> str:
+    """The SHA-256 of the ONNX file that was run, as far as the source tells."""
+    told = source.header.get("sha256")
+    if isinstance(told, dict):
+        return next((str(digest) for name, digest in told.items() if name.endswith(".onnx")), "")
+    return told if isinstance(told, str) and str(source.header.get("model", "")).endswith(".onnx") else ""
+
+
+def _original(model: str, source: Source) -> Optional[Dict[str, str]]:
+    """What the model must be like: the digest, and the file that was run where it still lies there.
+
+    None where it is that very file, or nothing is known.
+    """
+    wanted = _digest(source)
+    if not wanted or not os.path.isfile(model) or Digests([model]).of(model) == wanted:
+        return None
+    place = str((source.header.get("files") or {}).get("onnx") or source.header.get("model") or "")
+    there = bool(place) and os.path.isfile(place) and Digests([place]).of(place) == wanted
+    return {"sha256": wanted, "path": os.path.abspath(place) if there else "", "capture": source.path}
 
 
 def annotations(source: Source) -> Dict[str, Any]:

@@ -102,7 +102,7 @@ def _refuse(path: str) -> None:
         folder, name = os.path.split(os.path.abspath(path))
         there = os.listdir(folder) if os.path.isdir(folder) else []
         raise CaptureError("there is no %s" % path, near(name, there) or "give a capture's folder, or a blame's JSON")
-    if os.path.exists(os.path.join(path, HEADER)):
+    if os.path.exists(os.path.join(path, HEADER)) or os.path.exists(os.path.join(path, BLAME)):
         return
     cases = os.path.join(path, "cases")
     known = sorted(os.listdir(cases)) if os.path.isdir(cases) else []
@@ -115,7 +115,7 @@ def _refuse(path: str) -> None:
 def _read_blame(path: str) -> Dict[str, Any]:
     try:
         with open(path, encoding="utf-8") as file:
-            found = json.load(file)
+            found: Dict[str, Any] = json.load(file)
     except (OSError, ValueError) as error:
         raise UsageError(
             "cannot read %s: %s" % (path, error), "give a capture's folder, or what c2step blame --json printed"

@@ -5,12 +5,12 @@ Nothing that is computed changes: nodes keep their order, inputs, outputs and at
 
 import os
 import re
-from typing import Any, Dict
+from typing import Any, Dict, Optional
 
 import onnx
 from onnx import external_data_helper
 
-from c2step.errors import ReferenceFailed, UsageError
+from c2step.errors import CaptureError, UsageError
 
 from .graph import Graph
 from .serve import Event, serve
@@ -33,6 +33,7 @@ def annotate(request: Dict[str, Any], send: Event) -> Dict[str, Any]:
     The answer counts the nodes that were annotated, and names what fits no node.
     """
     graph = Graph(request["model"])
+    _check(graph, request["original"])
     wanted: Dict[str, Any] = request["nodes"]
     used = set()
     for node in graph.model.graph.node:
@@ -45,6 +46,34 @@ def annotate(request: Dict[str, Any], send: Event) -> Dict[str, Any]:
     _properties(graph.model, request["properties"])
     _write(graph, os.path.abspath(request["out"]))
     return {"nodes": len(used), "unknown": sorted(set(wanted) - used)}
+
+
+def _check(graph: Graph, original: Optional[Dict[str, str]]) -> None:
+    """UsageError where the model computes something else than the one that was run."""
+    if original is None:
+        return
+    told = {p.key: p.value for p in graph.model.metadata_props}
+    if told.get(_PREFIX + "model_sha256") == original["sha256"]:
+        return
+    if original["path"] and _plain(graph.model) == _plain(Graph(original["path"]).model):
+        return
+    raise UsageError("%s is not the model of %s (another SHA-256)" % (graph.path, original["capture"]),
+                     "annotate the model that was run%s" % (original["path"] and ": " + original["path"]))  # fmt: skip
+
+
+def _plain(model: Any) -> bytes:
+    """What a model computes: without the names of nodes, and without what is only told."""
+    plain = type(model)()
+    plain.CopyFrom(model)
+    for holder in [plain, plain.graph, *plain.graph.node]:
+        for field in ("doc_string", "metadata_props"):
+            if hasattr(holder, field):
+                holder.ClearField(field)
+    for node in plain.graph.node:
+        node.ClearField("name")
+    for field in ("producer_name", "producer_version", "ir_version"):
+        plain.ClearField(field)
+    return bytes(plain.SerializeToString(deterministic=True))
 
 
 def _annotate(node: Any, found: Dict[str, Any], marked: bool) -> None:
@@ -76,4 +105,4 @@ def _write(graph: Graph, out: str) -> None:
         external_data_helper.load_external_data_for_model(graph.model, graph.folder)
         onnx.save_model(graph.model, out, save_as_external_data=True, location=os.path.basename(out) + ".data")
     except OSError as error:
-        raise ReferenceFailed("cannot write %s: %s" % (out, error.strerror or error)) from error
+        raise CaptureError("cannot write %s: %s" % (out, error.strerror or error)) from error
