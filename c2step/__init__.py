@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from .references import Reference
     from .reproducing import Repro
     from .stepper import Keep, Session, Stop
+    from .sweeping import Sweep
+    from .sweeping.items import Inputs as SweepInputs
     from .workspace.wrapping import Wrapping
 
     Inputs = Union[None, Dict[str, np.ndarray], Sequence[str]]
@@ -191,7 +193,7 @@ def resume(
     return resume_session(directory, runtime, in_process, timeout, on_output, max_memory)
 
 
-def sweep(model: Any = None, inputs: Any = (), against: str = "", **options: Any) -> Any:
+def sweep(model: Optional[str] = None, inputs: SweepInputs = (), against: str = "", **options: Any) -> Sweep:
     """Blame, or take statistics, over many inputs; see `c2step.sweeping.sweep` for the options and the result."""
     from .sweeping import sweep as run
 
