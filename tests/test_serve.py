@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 from urllib.parse import urlsplit
@@ -162,7 +163,7 @@ def test_only_listed_verbs_become_command_lines():
         with pytest.raises(UsageError):
             line_of(bad)
     for bad in ({"verb": "step", "count": "1; quit"}, {"verb": "patch", "blob": "x", "value": "open('f')"}):
-        with pytest.raises(ValueError):
+        with pytest.raises(UsageError):
             line_of(bad)
     with pytest.raises(UsageError):
         line_of({"verb": "patch", "blob": "x", "slice": "[__import__]", "value": "1"})
@@ -243,3 +244,67 @@ def test_prompt_and_page_step_one_session(page, models):
             process.wait()
         process.stdin.close()
         process.stdout.close()
+
+
+# -- other addresses, ends, odd requests -----------------------------------------------------------
+
+
+@pytest.fixture
+def anywhere(kept):
+    pages = Pages(kept)
+    running = Server(pages.get, pages.post, "0.0.0.0")
+    yield running
+    running.close()
+
+
+def knock(server, host, token=None):
+    """The status for a request that comes in over the loopback and asks for `host`."""
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
+    connection.request("GET", "/%s/" % (token or server.token), headers={"Host": "%s:%d" % (host, server.port)})
+    status = connection.getresponse().status
+    connection.close()
+    return status
+
+
+def test_a_server_for_every_address_lets_those_with_the_token_in(anywhere):
+    for host in ("127.0.0.1", "localhost", socket.gethostname(), socket.gethostname().upper()):
+        assert knock(anywhere, host) == 200, host
+        assert knock(anywhere, host, "x" * 32) == 403
+    for host in ("0.0.0.0", "elsewhere.example", "10.9.8.7"):
+        assert knock(anywhere, host) == 403, host  # no name of this machine: a page elsewhere asks
+    assert "0.0.0.0" not in anywhere.url
+
+
+def test_what_is_wanted_is_said(server):
+    for path in ("api/slice", "api/slice?index=0", "api/slice?index=x&slot=0"):
+        status, body = ask(server, under(server, path))
+        assert status == 400 and "is wanted" in json.loads(body.decode())["error"]
+    status, body = ask(server, under(server, ""), "HEAD")
+    assert (status, body) == (200, b"")
+    status, _ = ask(server, under(server, "api/do"), "POST")
+    assert status == 400  # no JSON, and not too large
+
+
+@pytest.mark.parametrize(
+    "values, words",
+    [
+        ({"verb": "patch", "blob": "x", "value": ""}, "no value is given"),
+        ({"verb": "patch", "blob": "x", "value": "much"}, "'much' is no number"),
+        ({"verb": "step", "count": "few"}, "'few' is no count"),
+        ({"verb": "until", "index": ""}, "'' is no index"),
+    ],
+)
+def test_what_the_page_sends_wrongly_is_said(values, words):
+    with pytest.raises(UsageError, match=words):
+        line_of(values)
+
+
+@pytest.mark.parametrize("end", ["\x04", "quit\r", "\x03"])
+def test_a_served_capture_ends(kept, end):
+    pexpect = pytest.importorskip("pexpect")
+    child = pexpect.spawn(sys.executable, ["-m", "c2step", "serve", kept], timeout=60)
+    child.expect("Ctrl-D or quit ends it")
+    child.send(end)
+    child.expect(pexpect.EOF)
+    child.close()
+    assert child.exitstatus == (130 if end == "\x03" else 0)

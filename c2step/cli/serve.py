@@ -3,8 +3,9 @@
 c2step serve kept/
 c2step serve model.onnx --input all.npz
 
-It prints an address with a token and listens on the loopback alone.  On a model, lines typed here and the page's
-buttons step one session; Ctrl-D or quit ends it.
+It prints an address with a token and listens on the loopback alone, unless --host names another address; 0.0.0.0 lets
+every machine in that has the token and asks by this machine's name or address.  On a model, lines typed here and the
+page's buttons step one session.  Ctrl-D or quit ends it; where no terminal is, Ctrl-C or SIGTERM.
 """
 
 import argparse
@@ -19,7 +20,7 @@ from ..repl.environment import Environment
 from ..serve.desk import Desk
 from ..serve.pages import Pages
 from ..serve.server import Server
-from .options import add_session, opened, warn_unfed
+from .options import add_session, opened, say, warn_unfed
 
 __all__ = ["add_arguments", "run"]
 
@@ -49,16 +50,32 @@ def run(options: argparse.Namespace) -> int:
 def _serve_capture(pages: Pages, options: argparse.Namespace) -> int:
     server = Server(pages.get, pages.post, options.host, options.port)
     print(server.url, flush=True)
+    over = threading.Event()
+    if sys.stdin.isatty():
+        say("Ctrl-D or quit ends it")
+        threading.Thread(target=_await_end, args=(over,), daemon=True).start()
     try:
-        threading.Event().wait()
+        over.wait()
     finally:
         server.close()
     return ExitStatus.OK
 
 
+def _await_end(over: threading.Event) -> None:
+    """Set it when a person has said that this is all."""
+    for line in sys.stdin:
+        if line.strip() in ("quit", "q", "exit"):
+            break
+        if line.strip():
+            say("there is nothing to step in a capture; Ctrl-D or quit ends it")
+    over.set()
+
+
 def _serve_session(desk: Desk, options: argparse.Namespace) -> int:
     server = Server(desk.get, desk.post, options.host, options.port)
     print(server.url, flush=True)
+    if sys.stdin.isatty():
+        say("commands can be typed here too; Ctrl-D or quit ends it")
     threading.Thread(target=_read, args=(desk,), daemon=True).start()
     try:
         desk.run()

@@ -33,19 +33,34 @@ def line_of(values: Dict[str, str]) -> str:
     """The command line that an action stands for; UsageError for anything else."""
     verb = values.get("verb", "")
     if verb in _COUNTED:
-        return "%s %d" % (verb, int(values.get("count", "1")))
+        return "%s %d" % (verb, _whole(values.get("count", "1"), "count"))
     if verb in _PLAIN:
         return verb
     if verb in _PLACED:
-        return "%s %d" % (verb, int(values["index"]))
+        return "%s %d" % (verb, _whole(values["index"], "index"))
     if verb == "delete":
-        return "delete %d" % int(values["number"])
+        return "delete %d" % _whole(values["number"], "number")
     if verb == "patch":
         part = values.get("slice", "").strip()
         if part:
             parse_index(part)
-        return "patch %s%s = %r" % (quote(values["blob"], True), part, float(values["value"]))
+        return "patch %s%s = %r" % (quote(values["blob"], True), part, _number(values["value"]))
     raise UsageError("the page cannot do %s" % (verb or "nothing"))
+
+
+def _whole(text: str, what: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise UsageError("%r is no %s" % (text, what), "a whole number is wanted") from None
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        words = "%r is no number" % text if text.strip() else "no value is given"
+        raise UsageError(words, "a number is wanted, such as 0 or 1e-3") from None
 
 
 class Desk(Pages):

@@ -5,7 +5,7 @@ from typing import Any, Dict, Optional
 
 from ..blob import Blob
 from ..capture import Capture, read_blob
-from ..errors import CaptureError
+from ..errors import CaptureError, UsageError
 from ..render import shape_text, summary_line, values_text
 from ..repl.slices import parse_index
 from ..report.page import data_of, page, with_values
@@ -41,7 +41,10 @@ class Pages:
         if path == "api/data":
             return json_answer(self.data())
         if path.startswith("api/operator/"):
-            return self._operator(int(path.rpartition("/")[2]))
+            index = path.rpartition("/")[2]
+            if not index.isdecimal():
+                raise UsageError("the number of an operator is wanted, not %r" % index)
+            return self._operator(int(index))
         if path == "api/slice":
             return self._slice(values)
         return self._file(path[len("files/") :]) if path.startswith("files/") else None
@@ -55,6 +58,9 @@ class Pages:
         return json_answer(found) if found else Answer("text/plain", b"no such operator", 404)
 
     def _slice(self, values: Dict[str, str]) -> Answer:
+        for key in ("index", "slot"):
+            if not values.get(key, "").isdecimal():
+                raise UsageError("%s is wanted, the number of an operator or of its output" % key)
         held = self.source.value(values.get("side", "run"), int(values["index"]), int(values["slot"]))
         if held is None:
             raise CaptureError("no value was kept")

@@ -8,6 +8,7 @@ import contextlib
 import hmac
 import json
 import secrets
+import socket
 import threading
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -56,19 +57,23 @@ class Server:
             raise UsageError("cannot listen on %s port %d: %s" % (host, port, error.strerror or error)) from error
         self._http.daemon_threads = True
         self.host = host
+        self.anywhere = host in ("", "0.0.0.0", "::")
         self.port = int(self._http.server_address[1])
         self._thread = threading.Thread(target=self._http.serve_forever, daemon=True)
         self._thread.start()
 
     @property
     def url(self) -> str:
-        """The address to open."""
-        return "http://%s:%d/%s/" % (self.host, self.port, self.token)
+        """The address to open: this machine's name where the server listens on every address."""
+        host = socket.gethostname() if self.anywhere else self.host
+        return "http://%s:%d/%s/" % (host, self.port, self.token)
 
-    def names(self) -> Tuple[str, ...]:
-        """What a Host header may say."""
-        hosts = ("127.0.0.1", "localhost") if self.host in ("127.0.0.1", "localhost") else (self.host,)
-        return tuple("%s:%d" % (host, self.port) for host in hosts)
+    def names(self, reached: str = "") -> Tuple[str, ...]:
+        """What a Host header may say; `reached` is the address at which a request came in."""
+        hosts = ["127.0.0.1", "localhost"] if self.host in ("127.0.0.1", "localhost") else [self.host]
+        if self.anywhere:  # by this machine's own names and the address that was asked, and by no other name
+            hosts = ["127.0.0.1", "localhost", socket.gethostname(), socket.getfqdn(), reached]
+        return tuple("%s:%d" % (host.lower(), self.port) for host in dict.fromkeys(hosts) if host)
 
     def close(self) -> None:
         """Stop listening."""
@@ -90,6 +95,10 @@ class _Handler(BaseHTTPRequestHandler):
         """Answer a page or a value."""
         self._answer({})
 
+    def do_HEAD(self) -> None:
+        """Answer as to GET, without the body."""
+        self._answer({})
+
     def do_POST(self) -> None:
         """Answer an action."""
         values = self._body()
@@ -97,7 +106,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(values)
 
     def _body(self) -> Optional[Dict[str, str]]:
-        length = self.headers.get("Content-Length", "")
+        length = self.headers.get("Content-Length") or "0"
         if not length.isdecimal() or int(length) > _LARGEST_REQUEST:
             self._send(Answer("text/plain", b"too large", HTTPStatus.REQUEST_ENTITY_TOO_LARGE))
             return None
@@ -118,20 +127,23 @@ class _Handler(BaseHTTPRequestHandler):
         path = unquote(address.path)[len(self.server_of.token) + 2 :]
         values = dict(parse_qsl(address.query), **values)
         try:
-            found = self.server_of.handlers[self.command](path, values)
+            verb = "GET" if self.command == "HEAD" else self.command
+            found = self.server_of.handlers[verb](path, values)
         except C2StepError as error:
             found = json_answer({"error": error.message, "hint": error.hint}, HTTPStatus.BAD_REQUEST)
-        except (ValueError, KeyError) as error:
+        except KeyError as error:
+            found = json_answer({"error": "no %s is given" % error.args[0], "hint": ""}, HTTPStatus.BAD_REQUEST)
+        except ValueError as error:
             found = json_answer({"error": "%s" % error, "hint": ""}, HTTPStatus.BAD_REQUEST)
         self._send(found or Answer("text/plain", b"not here", HTTPStatus.NOT_FOUND))
 
     def _refused(self) -> str:
         """Why a request gets nothing, empty where it may."""
-        names = self.server_of.names()
-        if self.headers.get("Host") not in names:
+        names = self.server_of.names(str(self.connection.getsockname()[0]))
+        if (self.headers.get("Host") or "").lower() not in names:
             return "another host"
         origin = self.headers.get("Origin")
-        if origin is not None and origin not in ["http://" + name for name in names]:
+        if origin is not None and origin.lower() not in ["http://" + name for name in names]:
             return "another origin"
         token = unquote(urlsplit(self.path).path).split("/")[1:2]
         if not token or not hmac.compare_digest(token[0].encode(), self.server_of.token.encode()):
@@ -151,4 +163,5 @@ class _Handler(BaseHTTPRequestHandler):
             ):
                 self.send_header(name, value)
             self.end_headers()
-            self.wfile.write(answer.body)
+            if self.command != "HEAD":
+                self.wfile.write(answer.body)
