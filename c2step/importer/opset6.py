@@ -45,23 +45,11 @@ def _changed(node: Node, now: Any, then: Any) -> str:
     since = now.since_version
     if node.op in _TRAINS:
         return "as of opset %d it has no is_test, without which Caffe2 trains" % since
-    if len(node.inputs) > then.max_input:
-        return "as of opset %d, it has %d inputs, and opset %d allows %d" % (
-            since,
-            len(node.inputs),
-            LAST,
-            then.max_input,
-        )
-    if len(node.inputs) < then.min_input:
-        return "as of opset %d, it has %d inputs, and opset %d wants %d" % (
-            since,
-            len(node.inputs),
-            LAST,
-            then.min_input,
-        )
-    if len(node.outputs) > then.max_output:
-        return "as of opset %d, it has %d outputs, and opset %d allows %d" % (
-            since, len(node.outputs), LAST, then.max_output)  # fmt: skip
+    counts = (("inputs", node.inputs, then.min_input, then.max_input), ("outputs", node.outputs, 0, then.max_output))
+    for what, names, least, most in counts:
+        if not least <= len(names) <= most:
+            bound = "allows %d" % most if len(names) > most else "wants %d" % least
+            return "as of opset %d, it has %d %s, and opset %d %s" % (since, len(names), what, LAST, bound)
     if since >= _ONE_AXIS.get(node.op, since + 1) and node.attr("axis") != -1:
         return "as of opset %d it takes one axis, and up to opset %d all from it on" % (since, LAST)
     return _attributes(node, now, then)
