@@ -184,6 +184,31 @@ def test_values_and_slices_on_demand(page, server):
     assert (page.complaints, page.elsewhere(server.url)) == ([], [])
 
 
+def test_the_terminal_has_the_prompt_and_its_completion(models, tmp_path):
+    import pexpect
+
+    folder = os.path.join(models, "digits_ceil")
+    words = ["-W", "ignore", "-m", "c2step", "serve", folder + "/model.onnx", "--input", folder + "/input.npz"]
+    variables = dict(os.environ, TERM="xterm", PROMPT_TOOLKIT_NO_CPR="1", NO_COLOR="1", XDG_STATE_HOME=str(tmp_path))
+    child = pexpect.spawn(sys.executable, words, env=variables, encoding="utf-8", timeout=60, dimensions=(50, 200))
+    try:
+        child.expect("http://.*/")
+        child.expect_exact("(c2step)")
+        child.send("contin\t")
+        child.expect("ue")
+        child.send("\x03")  # Ctrl-C clears the line
+        child.expect_exact("(c2step)")
+        child.send("step 2\r")
+        child.expect("o  1  Relu")
+        child.expect_exact("(c2step)")
+        child.send("\x04")
+        child.expect(pexpect.EOF)
+        child.close()
+        assert child.exitstatus == 0
+    finally:
+        child.close(force=True)
+
+
 def test_prompt_and_page_step_one_session(page, models):
     folder = os.path.join(models, "digits_ceil")
     command = [

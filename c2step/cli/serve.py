@@ -9,6 +9,7 @@ page's buttons step one session.  Ctrl-D or quit ends it; where no terminal is, 
 """
 
 import argparse
+import contextlib
 import os
 import sys
 import threading
@@ -17,9 +18,11 @@ from ..capture import HEADER
 from ..errors import ExitStatus, UsageError
 from ..launch import default_keep
 from ..repl.environment import Environment
+from ..repl.loop import beside_prompt, prompt_reader
 from ..serve.desk import Desk
 from ..serve.pages import Pages
 from ..serve.server import Server
+from ..stepper import Session
 from .options import add_session, opened, say, warn_unfed
 
 __all__ = ["add_arguments", "run"]
@@ -44,7 +47,7 @@ def run(options: argparse.Namespace) -> int:
         return _serve_capture(Pages(path), options)
     with opened(options, default_keep()) as session:
         warn_unfed(session)
-        return _serve_session(Desk(session, Environment.from_process()), options)
+        return _serve_session(session, options)
 
 
 def _serve_capture(pages: Pages, options: argparse.Namespace) -> int:
@@ -71,22 +74,39 @@ def _await_end(over: threading.Event) -> None:
     over.set()
 
 
-def _serve_session(desk: Desk, options: argparse.Namespace) -> int:
-    server = Server(desk.get, desk.post, options.host, options.port)
-    print(server.url, flush=True)
-    if sys.stdin.isatty():
-        say("commands can be typed here too; Ctrl-D or quit ends it")
-    threading.Thread(target=_read, args=(desk,), daemon=True).start()
-    try:
-        desk.run()
-    finally:
-        server.close()
+def _serve_session(session: Session, options: argparse.Namespace) -> int:
+    prompts = Environment.from_process().is_tty
+    with beside_prompt() if prompts else contextlib.nullcontext():
+        desk = Desk(session, Environment.from_process())
+        server = Server(desk.get, desk.post, options.host, options.port)
+        print(server.url, flush=True)
+        if sys.stdin.isatty():
+            say("commands can be typed here too; Ctrl-D or quit ends it")
+        threading.Thread(target=_prompt if prompts else _read, args=(desk,), daemon=True).start()
+        try:
+            desk.run()
+        finally:
+            server.close()
     return ExitStatus.OK
 
 
+def _prompt(desk: Desk) -> None:
+    """Prompt for lines until `quit` or Ctrl-D, as without a page."""
+    read, going = prompt_reader(desk.interpreter), True
+    while going:
+        try:
+            going = desk.typed(read())
+        except KeyboardInterrupt:  # Ctrl-C clears the line
+            continue
+        except EOFError:
+            break
+    desk.end()
+
+
 def _read(desk: Desk) -> None:
-    """Hand on what is typed; where nobody types, only Ctrl-C ends it."""
+    """Hand on what comes on standard input; where nobody types, only `quit` and Ctrl-C end it."""
     for line in sys.stdin:
-        desk.typed(line.rstrip("\n"))
+        if not desk.typed(line.rstrip("\n")):
+            return
     if sys.stdin.isatty():
-        desk.typed(None)
+        desk.end()

@@ -2,8 +2,8 @@
 
 import os
 import traceback
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Callable, Iterable, Optional
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, Optional
 
 from ..errors import C2StepError, ExitStatus
 from .commands import all_commands
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ..resuming import Checkpoints
     from ..stepper import Session
 
-__all__ = ["interact", "make_interpreter", "run_commands", "run_file"]
+__all__ = ["beside_prompt", "interact", "make_interpreter", "prompt_reader", "run_commands", "run_file"]
 
 
 def make_interpreter(
@@ -182,6 +182,15 @@ def prompt_reader(interpreter: Interpreter, **streams: Any) -> Callable[[], str]
         **streams,
     )
     return session.prompt
+
+
+@contextmanager
+def beside_prompt() -> Iterator[None]:
+    """While a prompt waits, what other threads print to standard output appears above it."""
+    from prompt_toolkit.patch_stdout import patch_stdout
+
+    with patch_stdout(raw=True):
+        yield
 
 
 def _private_file(path: str) -> bool:

@@ -73,6 +73,7 @@ class Desk(Pages):
         self._jobs: "queue.Queue[Optional[Callable[[], None]]]" = queue.Queue()
         self._steps: Dict[int, Step] = {}
         self._said = ""
+        self._ended = False
         super().__init__(session.capture_directory)
 
     # -- the page -----------------------------------------------------------------------------
@@ -141,12 +142,17 @@ class Desk(Pages):
         answer: Optional[Answer] = kept[0]
         return answer
 
-    def typed(self, line: Optional[str]) -> None:
-        """A line of the terminal; None ends the session."""
-        self._jobs.put(None if line is None else lambda: self._type(line or ""))
+    def typed(self, line: str) -> bool:
+        """Run a line of the terminal, in its turn; False when the session should end."""
+        self._in_turn(lambda: self._type(line))
+        return not self._ended
 
     def _type(self, line: str) -> None:
         self._do(line, "")
+
+    def end(self) -> None:
+        """End the session when all that is queued is done."""
+        self._jobs.put(None)
 
     def run(self) -> None:
         """Do what is queued, in this thread, until the session ends."""
@@ -166,7 +172,8 @@ class Desk(Pages):
                 said.append(result.text)
                 self.environment.show(result.text)
                 if result.stop:
-                    self._jobs.put(None)
+                    self._ended = True
+                    self.end()
         except C2StepError as error:
             self.environment.complain(str(error))
             said.append("error: %s" % error)
