@@ -13,6 +13,7 @@ import pytest
 from c2step.blob import TENSOR, Blob
 from c2step.capture import Capture
 from c2step.cli import main
+from c2step.errors import UsageError
 from c2step.export import tables
 from c2step.net import Net
 from c2step.report import open_source
@@ -243,3 +244,50 @@ def test_what_is_kept_names_the_reference_as_it_was_asked_for(models, tmp_path):
                  "--keep", kept]) == 0  # fmt: skip
     assert open_source(kept).reference["source"] == "onnxruntime"
     assert Capture(os.path.join(kept, "golden")).header["source"] == "onnxruntime"
+
+
+def test_what_cannot_be_written_is_said(ceil, models, tmp_path, capsys):
+    """A plain file where a folder should be, a full disk, standard output."""
+    (tmp_path / "file").write_text("")
+    (tmp_path / "m.py").write_text(
+        "import torch\ndef make():\n    return torch.nn.Linear(2, 2)\ndef no():\n    return 3\n"
+    )
+    np.save(str(tmp_path / "x.npy"), np.zeros((1, 2), np.float32))
+    np.save(str(tmp_path / "bad.npy"), np.zeros((1, 3), np.float32))
+    under, made = str(tmp_path / "file" / "m.onnx"), "%s:%%s" % (tmp_path / "m.py")
+    given, bad = (["--input", "input=%s" % (tmp_path / name)] for name in ("x.npy", "bad.npy"))
+    model, out = os.path.join(models, "digits_ceil", "model.onnx"), str(tmp_path / "o.onnx")
+    for words, status in [
+        (["annotate", model, ceil, "-o", under], 7),
+        (["report", ceil, "-o", under], 7),
+        (["report", ceil, "-o", "/dev/full"], 7),
+        (["report", ceil, "-o", "-"], 2),
+        (["export-torch", made % "make", *given, "-o", under], 7),
+        (["export-torch", made % "nothing", *given, "-o", out], 2),
+        (["export-torch", made % "no", *given, "-o", out], 2),
+        (["export-torch", made % "make", *bad, "-o", out], 2),
+    ]:
+        assert main(words) == status, words
+        assert "level stats" not in capsys.readouterr().err
+    assert not os.path.exists(out) and not os.path.exists("-")
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_tensorboard_run_is_replaced_and_what_is_unreadable_said(ceil, tmp_path, capsys):
+    pytest.importorskip("tensorboardX")
+    copy, logs = str(tmp_path / "copy"), tmp_path / "logs"
+    shutil.copytree(ceil, copy)
+    file = Capture(copy).find("conv1").file
+    with open(os.path.join(copy, file), "wb") as stream:
+        stream.write(b"nothing")
+    for _ in range(2):
+        assert main(["tensorboard", copy, "-o", str(logs)]) == 0
+    assert "the value of conv1 of operator 0 cannot be read" in capsys.readouterr().err
+    assert len([name for name in os.listdir(str(logs / "copy")) if "tfevents" in name]) == 1
+    (tmp_path / "file").write_text("")
+    assert main(["tensorboard", ceil, "-o", str(tmp_path / "file")]) == 7
+
+
+def test_a_frame_of_something_else_is_refused():
+    with pytest.raises(UsageError, match="no capture, net or blame"):
+        tables.frame("kept")

@@ -8,10 +8,12 @@ Then `tensorboard --logdir logs/`.  Needs tensorboardX: pip install 'c2step[tens
 
 import argparse
 import os
+from typing import List
 
 from ..errors import ExitStatus
 from ..export.tensorboard import run_names, write_run
 from ..report import open_source
+from .options import say
 
 __all__ = ["add_arguments", "run"]
 
@@ -26,6 +28,9 @@ def run(options: argparse.Namespace) -> int:
     """Write each run and say what it holds."""
     sources = [open_source(path) for path in options.sources]
     for name, source in zip(run_names(sources), sources):
-        shown = write_run(source, os.path.join(options.output, name))
+        unread: List[str] = []
+        shown = write_run(source, os.path.join(options.output, name), unread)
+        for words in unread:
+            say("note: the value of %s cannot be read" % words)
         print("%s: %d operators, %d blobs" % (os.path.join(options.output, name), len(source.operators), shown))
     return ExitStatus.OK

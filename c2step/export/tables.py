@@ -19,6 +19,9 @@ def rows(table: Table) -> List[Dict[str, Any]]:
     """One flat dict for each blob version of a capture, each operator of a net or of a blame."""
     if isinstance(table, Capture):
         return list(_capture(table))
+    if not isinstance(table, (Net, Blame)):
+        raise UsageError("%r is no capture, net or blame" % (table,),
+                         "c2step.open_capture(FOLDER) opens a capture")  # fmt: skip
     return list(_net(table) if isinstance(table, Net) else _blame(table))
 
 

@@ -11,6 +11,7 @@ from typing import Any, Dict, Iterator, List, Optional, Tuple
 import numpy as np
 
 from ..blob import STRING, Blob
+from ..capture import disk_error
 from ..errors import UsageError
 from ..pictures.histogram import histogram
 from ..pictures.maps import choose, finite_range, values_png
@@ -35,10 +36,17 @@ def run_names(sources: List[Source]) -> List[str]:
     return names
 
 
-def write_run(source: Source, directory: str) -> int:
-    """Write one run into `directory` and return how many blobs it shows."""
+def write_run(source: Source, directory: str, unread: Optional[List[str]] = None) -> int:
+    """Write one run into `directory` and return how many blobs it shows; `unread` gets each value that cannot be read.
+
+    A run that is there already is replaced: two event files in one folder would double its curves.
+    """
     library = _Library()
-    writer = library.writer(directory)
+    try:
+        _clear(directory)
+        writer = library.writer(directory)
+    except OSError as error:
+        raise disk_error(error, directory, begun=False) from error
     try:
         writer.add_event(library.graph(source))
         shown = 0
@@ -46,12 +54,29 @@ def write_run(source: Source, directory: str) -> int:
         for op in source.operators:
             for tag, value in _figures(rows.get(op["index"], {}), judged.get(op["index"], {})):
                 writer.add_summary(library.scalar(tag, value), op["index"])
+            if unread is not None:
+                unread.extend(_unread(source, op, rows.get(op["index"], {})))
             for summary in _blobs(library, source, op):
                 writer.add_summary(summary, op["index"])
                 shown += 1
     finally:
         writer.close()
     return shown
+
+
+def _clear(directory: str) -> None:
+    """Take away the event files of an older run here, and nothing else."""
+    os.makedirs(directory, exist_ok=True)
+    for name in os.listdir(directory):
+        if name.startswith("events.out.tfevents."):
+            os.remove(os.path.join(directory, name))
+
+
+def _unread(source: Source, op: Dict[str, Any], row: Dict[str, Any]) -> Iterator[str]:
+    """The outputs of an operator whose bytes were kept and cannot be read."""
+    for slot, out in enumerate(row.get("outputs", ())):
+        if out.get("file") and source.value("run", op["index"], slot) is None:
+            yield "%s of operator %d" % (out["name"], op["index"])
 
 
 def _figures(row: Dict[str, Any], judged: Dict[str, Any]) -> Iterator[Tuple[str, float]]:

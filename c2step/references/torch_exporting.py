@@ -7,7 +7,8 @@ from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence
 
 import numpy as np
 
-from ..errors import ReferenceFailed
+from ..capture import disk_error
+from ..errors import ReferenceFailed, UsageError
 from .engine import Engine, Shown
 
 __all__ = ["Exported", "export_torch", "module_calls"]
@@ -27,6 +28,7 @@ def export_torch(spec: str, out: str, outputs: Sequence[str], inputs: Mapping[st
 
     The module is traced on `inputs` in the interpreter `python`, in eval mode; its code stays as it is.
     """
+    _try_to_write(out)
     request = {"do": "export", "out": os.path.abspath(out), "outputs": list(outputs), "opset": opset}
     done = _ask(spec, inputs, python, shown, request)
     return Exported(out, done["inputs"], done["outputs"])
@@ -43,8 +45,8 @@ def _ask(spec: str, inputs: Mapping[str, np.ndarray], python: str, shown: Option
          request: Dict[str, Any]) -> Dict[str, Any]:  # fmt: skip
     path, colon, factory = spec.rpartition(":")
     if not colon or not os.path.isfile(path):
-        raise ReferenceFailed("%s is not FILE.py:factory" % spec,
-                              "name a Python file and the function in it that gives the module")  # fmt: skip
+        raise UsageError("%s is not FILE.py:factory" % spec,
+                         "name a Python file and the function in it that gives the module")  # fmt: skip
     folder = tempfile.mkdtemp(prefix="c2step-export-")
     try:
         files = {}
@@ -52,7 +54,21 @@ def _ask(spec: str, inputs: Mapping[str, np.ndarray], python: str, shown: Option
             files[name] = os.path.join(folder, "%d.npy" % number)
             np.save(files[name], np.asarray(array), allow_pickle=False)
         with Engine(python, "torch_exporting", "PyTorch", shown) as engine:
-            engine.ask({"do": "open", "path": os.path.abspath(path), "factory": factory, "inputs": list(inputs)})
-            return engine.ask(dict(request, files=files))
+            try:
+                engine.ask({"do": "open", "path": os.path.abspath(path), "factory": factory, "inputs": list(inputs)})
+                return engine.ask(dict(request, files=files))
+            except ReferenceFailed as error:  # the file, the function or the inputs that were named
+                raise UsageError(error.message, error.hint) from error
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _try_to_write(path: str) -> None:
+    """CaptureError where no file can be written there, before anything is traced."""
+    there = os.path.exists(path)
+    try:
+        open(path, "ab").close()
+        if not there:
+            os.remove(path)
+    except OSError as error:
+        raise disk_error(error, path, begun=False) from error

@@ -6,6 +6,7 @@ from typing import Any, Dict, Iterable, List, Optional
 from .. import __version__
 from ..blob import MISSING, UNINITIALISED
 from ..capture import disk_error
+from ..errors import UsageError
 from ..render import as_json
 from .blobs import Detail, drawn
 from .source import Source
@@ -25,13 +26,18 @@ def asset(name: str) -> str:
 
 
 def write_report(source: Source, path: str, budget: int = BUDGET) -> int:
-    """Write the file and return its size; `budget` is for pictures and histograms, in bytes."""
+    """Write the file and return its size; `budget` is for pictures and histograms, in bytes.
+
+    Raises CaptureError where it cannot be written, UsageError for `-`: a page is a file.
+    """
+    if path == "-":
+        raise UsageError("a report is not written to standard output", "name a file: -o report.html")
     text = page(data_of(source, budget)).encode("utf-8")
     try:
         with open(path, "wb") as file:
             file.write(text)
     except OSError as error:
-        raise disk_error(error, path) from error
+        raise disk_error(error, path, begun=False) from error
     return len(text)
 
 
