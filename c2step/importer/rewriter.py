@@ -16,6 +16,7 @@ from c2step.importer.values import Shape, Values
 __all__ = ["Applied", "CAFFE2", "Finding", "Node", "Rewriter", "Rule", "Unrepairable"]
 
 CAFFE2 = "caffe2"  # the domain of nodes that are Caffe2 operators already
+_LASTING = ("maxpool-nan", "reduce-nan", "sign-nan", "random")  # codes of notes that stay true after any repair
 _INNER_OPSET = 13  # the ONNX nodes that rules emit are written for this opset
 
 
@@ -349,7 +350,11 @@ class Rewriter:
     def _report(self, node: Node, message: str, reason: str) -> None:
         for code, effect, text in self._found:
             more = "; not repaired: " + reason if reason and not message else ""
-            self.findings.append(Finding(code, node.label, node.op, effect, message, text + more, node.index))
+            # A note beside graver findings, or of what no rule mends, is not what the repair is for.
+            graver = any(found[1] != "note" for found in self._found)
+            others = effect == "note" and (graver or code in _LASTING)
+            repair = "" if others else message
+            self.findings.append(Finding(code, node.label, node.op, effect, repair, text + more, node.index))
         if message:
             self.applied.append(Applied(self._found[0][0] if self._found else "form", node.label, message))
 
