@@ -158,7 +158,7 @@ def test_linting_changes_nothing():
 
 
 def test_a_repair_stands_at_what_it_mends(models):
-    """MaxPool passes over NaN repaired or not; only ceil_mode, which numpy's padding stands for, is mended."""
+    """MaxPool passes over NaN repaired or not; only ceil_mode is mended."""
     import onnx
 
     model = onnx.load(os.path.join(models, "digits_ceil", "model.onnx"))
