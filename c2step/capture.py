@@ -102,7 +102,10 @@ class Pack:
     def __init__(self, folder: str) -> None:
         """Go on at the end of the file, if there is one."""
         self._path = os.path.join(folder, PACK)
-        self._file = open(self._path, "ab", buffering=0)  # noqa: SIM115
+        try:
+            self._file = open(self._path, "ab", buffering=0)  # noqa: SIM115
+        except OSError as error:
+            raise disk_error(error, self._path) from error
         self._end = self._file.seek(0, os.SEEK_END)
         self._waiting: List[bytes] = []
         self._headers: Dict[Tuple[str, Tuple[int, ...]], bytes] = {}

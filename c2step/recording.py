@@ -79,7 +79,7 @@ class Recording:
         self._lines: List[str] = []
         self._temporary = ""
         self.lasting = keep.resume
-        self._bytes = self._fed = 0
+        self._bytes = self._fed = self._ran = 0
 
     @property
     def directory(self) -> str:
@@ -104,11 +104,17 @@ class Recording:
         writer.resume()
         names = os.listdir(writer.path)
         self._fed = len(names)
+        self._ran = 1 + max([int(name[:6]) for name in names if name[:6].isdigit()], default=-1)
         self._bytes = sum(
             os.path.getsize(os.path.join(writer.path, name)) for name in names if name.endswith((".npy", ".pack"))
         )
         if os.path.basename(writer.path).startswith(TEMPORARY):
             self._temporary = writer.path
+
+    @property
+    def tick(self) -> int:
+        """The number of the next operator in names of files: none comes twice, also where steps were undone."""
+        return self._ran
 
     def request(self, before: List[str]) -> Dict[str, Any]:
         """What the workspace needs to know to write blobs here; `before`: initial values to be kept."""
@@ -126,6 +132,7 @@ class Recording:
 
     def add(self, step: Step) -> None:
         """Journal a step; it is written by `flush`."""
+        self._ran += 1
         if self.keep.journal:
             self._lines.append(self._journal.line(step))
         for out in step.written:

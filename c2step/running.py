@@ -158,7 +158,7 @@ class Runner:
         request = {
             "first": self.position,
             "last": last,
-            "tick": len(self.steps),
+            "tick": self._timeline.recording.tick,
             "record": self._timeline.record_request(),
             "wraps": self._wraps.request(),
             "conditions": self._breakpoints.declared(self.net),

@@ -12,7 +12,7 @@ import numpy as np
 
 from .blob import MISSING, OTHER, TENSOR, UNINITIALISED, Blob, BlobSummary, row_figures
 from .capture import read_blob
-from .errors import UsageError, WorkerDied, near
+from .errors import CaptureError, UsageError, WorkerDied, near
 from .history import History, Kept, Output, Step
 from .model import Model
 from .net import BlobVersion, Net, Operator, depends_on_others, is_random, operator_from_json
@@ -94,11 +94,12 @@ class Timeline:
     def take(self, events: Sequence[StepEvent], iteration: int) -> List[Tuple[StepEvent, Step]]:
         """Events of the workspace as steps, journalled, in the history where they are ok; initial values that they
         overwrote are kept.  Those that count for nothing, since the limit on bytes was reached, are left out."""
-        self._summarise([row for event in events for row in event["outputs"] or () if "data" in row])
+        full = self._summarise([row for event in events for row in event["outputs"] or () if "data" in row])
         taken = []
         for event in events:
             for row in event.get("before", ()):
-                self._keep_row(row, 0)
+                if self.history.version(row["name"]) == 0 and not self.history.is_kept(row["name"], 0):
+                    self._keep_row(row, 0)
             if event["status"] == "full":
                 continue
             step = self._step(event, iteration)
@@ -106,11 +107,20 @@ class Timeline:
             taken.append((event, step))
             if step.status == "ok":
                 self.history.add(step, self.recording.directory)
-        self.recording.flush()
+        try:
+            self.recording.flush()
+        except CaptureError as error:
+            full = error
+        if full is not None:  # what has run counts all the same
+            events[-1].setdefault("disk", {"message": full.message, "hint": full.hint})
+            self.workspace.interrupt()
         return taken
 
-    def _summarise(self, rows: Sequence[Dict[str, Any]]) -> None:
-        """Give rows that came with their bytes their summaries, all of one form at once, and keep the bytes."""
+    def _summarise(self, rows: Sequence[Dict[str, Any]]) -> Optional[CaptureError]:
+        """Give rows that came with their bytes their summaries, all of one form at once, and keep the bytes.
+
+        Returns why some could not be kept.
+        """
         forms: Dict[Tuple[str, Tuple[int, ...]], List[Dict[str, Any]]] = {}
         for row in rows:
             row["shape"] = tuple(row["shape"])
@@ -120,7 +130,14 @@ class Timeline:
             for row, figures in zip(found, row_figures(values)):
                 row["kind"], row["summary"] = TENSOR, BlobSummary(TENSOR, dtype, shape, **figures)
         for row in rows:
-            row["file"] = self.recording.pack(row["dtype"], row["shape"], row["data"]) if row["pack"] else None
+            row["file"] = None
+        try:
+            for row in rows:
+                if row["pack"]:
+                    row["file"] = self.recording.pack(row["dtype"], row["shape"], row["data"])
+        except CaptureError as error:
+            return error
+        return None
 
     def _step(self, event: StepEvent, iteration: int) -> Step:
         op = self.model.predict_net.operators[event["index"]]
