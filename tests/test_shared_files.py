@@ -1,4 +1,4 @@
-"""No value takes the place of another one in a capture: initial values under Alias, steps that run again, a full disk."""
+"""No value takes the place of another one in a capture: under Alias, where steps run again, on a full disk."""
 
 import errno
 
