@@ -55,7 +55,7 @@ class Calling:
         for place in [place for place in self._called if place[0] >= len(self._timeline.steps)]:
             for name, version in self._called.pop(place):
                 self._timeline.history.drop_feed(name, version)
-                self._timeline.put_back({name})
+                self._timeline.give_back(name)
 
     def after(self, op: Operator) -> None:
         """Call the hooks of the operator that has just run."""

@@ -26,11 +26,13 @@ import numpy as np
 
 from .blob import INT8, MISSING, OTHER, STRING, TENSOR, Blob, BlobSummary
 from .errors import CaptureError, near
+from .leftovers import runs
 from .npy import read_npy
 
 __all__ = [
     "NPY_HEADER",
     "PACK",
+    "STATE",
     "Capture",
     "CaptureWriter",
     "Pack",
@@ -43,6 +45,8 @@ __all__ = [
 HEADER = "capture.json"
 JOURNAL = "journal.jsonl"
 PACK = "blobs.pack"
+STATE = "session.json"  # what a session that can be resumed leaves here, see `resuming`
+_BESIDE = re.compile(r"\d{6}-(?:before|kept|fed|shared).*\.(?:npy|json)")  # values that no journal row need name
 _PACKED = re.compile(r"(.*\b%s)#(\d+)" % re.escape(PACK), re.DOTALL)
 _MAKERS = ("c2step", "engine", "source")  # what a header of ours says of its maker, beside its kind
 _SLUG = re.compile(r"[^A-Za-z0-9._-]+")
@@ -241,6 +245,7 @@ class CaptureWriter:
             raise CaptureError("%s is no folder" % self.path, "name a new folder")
         try:
             os.makedirs(self.path, exist_ok=True)
+            _check_free(self.path)
             _clear(self.path)
             self.write_header(header)
             self._file = open(os.path.join(self.path, JOURNAL), "ab", buffering=0)  # noqa: SIM115
@@ -313,7 +318,22 @@ def _clear(path: str) -> None:
         for blob in _entries(row):
             if blob.get("file"):
                 _remove_quietly(os.path.join(path, os.path.basename(str(blob["file"])).partition("#")[0]))
-    _remove_quietly(os.path.join(path, JOURNAL))
+    for name in entries:
+        if name in (JOURNAL, STATE, PACK) or _BESIDE.fullmatch(name):
+            _remove_quietly(os.path.join(path, name))
+
+
+def _check_free(path: str) -> None:
+    """CaptureError where a session of another process still writes this capture."""
+    try:
+        with open(os.path.join(path, STATE), encoding="utf-8") as file:
+            pid = json.load(file)["pid"]
+    except (OSError, ValueError, RecursionError, KeyError, TypeError):
+        return
+    if isinstance(pid, int) and pid > 0 and pid != os.getpid() and runs(pid):
+        raise CaptureError(
+            "the session in %s still runs, as process %d" % (path, pid), "quit it there, or name another folder"
+        )
 
 
 def _header_of(path: str) -> Any:

@@ -30,22 +30,31 @@ class StepFacts(Facts):
             "output": {out.name: out.version for out in step.written},
         }
 
-    def _version(self, name: str, side: str) -> Optional[int]:
+    def _version(self, name: str, side: str) -> int:
         found = self._versions[side].get(name)
-        return found if found is not None else self._timeline.history.versions.get(name, 0)
+        history, place = self._timeline.history, self._step.tick
+        if found is not None or place >= len(history.steps) - 1:
+            return found if found is not None else history.version(name)
+        return history.version_at(name, place)
+
+    def _was(self, name: str, side: str) -> bool:
+        """Whether the blob had a value then."""
+        return self._timeline.has_been(name) and (
+            name in self._timeline.history.initial or self._version(name, side) != 0
+        )
 
     def summary(self, name: str, side: str) -> Optional[BlobSummary]:
         """The summary of the version that was read or written."""
-        if not self._timeline.has_been(name):
+        if not self._was(name, side):
             return None
         return self._timeline.summary(name, self._version(name, side))
 
     def array(self, name: str, side: str) -> Optional[np.ndarray]:
         """The value of that version, as numbers."""
-        if not self._timeline.has_been(name):
+        if not self._was(name, side):
             return None
         version = self._version(name, side)
-        kept = self._timeline.history.kept.get(BlobVersion(name, version or 0))
+        kept = self._timeline.history.kept.get(BlobVersion(name, version))
         if kept is not None:
             blob = read_blob(kept.file, name, kept.kind, kept.summary.scale, kept.summary.zero_point, mapped=True)
         else:

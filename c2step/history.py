@@ -108,6 +108,7 @@ class History:
         self.versions: Dict[str, int] = {}
         self.kept: Dict[BlobVersion, Kept] = {}
         self.summaries: Dict[BlobVersion, BlobSummary] = {}
+        self.outside: Set[BlobVersion] = set()  # kept versions that are in no step's row
         self.initial: Set[str] = set()
         self.feeds: List[Tuple[int, str, int]] = []  # (after how many steps, blob, version it made)
         self.objects: Set[str] = set()  # blobs that hold no array: counters, mutexes, databases
@@ -126,11 +127,23 @@ class History:
         """Remember where a version's bytes are."""
         self.kept[BlobVersion(name, version)] = kept
         self.summaries[BlobVersion(name, version)] = kept.summary
+        self.outside.add(BlobVersion(name, version))
 
     def quanta(self, step: Step) -> List[float]:
         """The scales of the Int8 blobs that a step read, as far as they are known."""
         read = [self.summaries.get(version) for version in step.inputs]
         return [summary.scale for summary in read if summary is not None and summary.scale]
+
+    def version_at(self, name: str, place: int) -> int:
+        """The version that was live after the step at `place`."""
+        fed = max([feed[0] for feed in self.feeds if feed[1] == name and feed[0] <= place + 1], default=-1)
+        for at in range(min(place, len(self.steps) - 1), -1, -1):
+            if at + 1 <= fed:
+                break
+            found = [out.version for out in self.steps[at].written if out.name == name]
+            if found:
+                return found[-1]
+        return next((v for at, blob, v in reversed(self.feeds) if blob == name and at == fed), 0)
 
     def is_kept(self, name: str, version: int) -> bool:
         """Whether a version's bytes are in a file."""
@@ -139,6 +152,7 @@ class History:
     def forget(self, name: str, version: int) -> None:
         """A version has another value than the one that was kept."""
         self.kept.pop(BlobVersion(name, version), None)
+        self.outside.discard(BlobVersion(name, version))
         self.summaries.pop(BlobVersion(name, version), None)
 
     def unkept_initial(self, names: Set[str]) -> List[str]:

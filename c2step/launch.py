@@ -124,16 +124,19 @@ def resume_session(
 ) -> Session:
     """Open a session again where it was left, in its capture: same position, same blobs, edits, patches, breakpoints.
 
-    `runtime` and `timeout` are those of before unless given; `session.notes` says what could not be taken over.
+    `runtime`, `timeout` and `max_memory` are those of before unless given; `session.notes` says what
+    could not be taken over.
     """
     saved = read_saved(directory)
     opened = saved.opened
     runtime, timeout = runtime or opened.get("runtime"), timeout or opened.get("timeout")
+    max_memory = opened.get("max_memory") if max_memory is None and not in_process else max_memory
     workspace = make_workspace(runtime, in_process, timeout, on_output, max_memory, directory)
     try:
         spec = {key: value for key, value in saved.state["spec"].items() if key not in ("edits", "scratch")}
         spec.update(unpack_folder(workspace, spec.get("model")))
         keep = replace(default_keep(directory), max_bytes=opened.get("max_bytes"), resume=True)
+        keep = replace(keep, on_full=opened.get("on_full", keep.on_full))
         header = {key: saved.header[key] for key in ("preprocessing", "seed", "input_notes") if key in saved.header}
         session = Session(workspace, spec, saved.inputs, keep, header)
         session.notes = resume(session, saved)

@@ -6,13 +6,13 @@ outer session stays as it is.  Leaving runs the operator itself and says whether
 
 import os
 import shutil
-import tempfile
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 import numpy as np
 
 from .capture import read_blob
 from .errors import C2StepError, UsageError
+from .leftovers import scratch_folder
 from .net import Net, Operator
 from .stepper import Keep, Session, Stop
 
@@ -57,7 +57,7 @@ class Inside:
         self.outer = outer
         self.operator = operator
         self._place = (outer.iteration, len(outer.steps))
-        self._directory = tempfile.mkdtemp(prefix="c2step-inside-")
+        self._directory = scratch_folder("inside")
         try:
             made = outer.protected(lambda: outer.workspace.enter(operator.index, self._directory))
             self.session = self._opened(made)

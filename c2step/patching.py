@@ -5,13 +5,14 @@ is there right after that operator, also when it runs again.  What has run on ot
 now is dirty until it has run again.
 """
 
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Dict, List, Optional, Sequence, Set, Tuple
+from typing import Any, Dict, Iterator, List, Optional, Sequence, Set, Tuple
 
 import numpy as np
 
 from .blob import Blob
-from .errors import UsageError
+from .errors import C2StepError, UsageError
 from .history import Step
 from .net import BlobVersion, Operator
 from .timeline import Timeline
@@ -72,14 +73,36 @@ class Changes:
         name = blob.name
         self._timeline.known(name)
         at, index = self._place(name, position)
+        with self._whole(name):
+            self._lay_new(Patch(name, index, blob, source, part), at)
+        return self.patches[-1]
+
+    @contextmanager
+    def _whole(self, name: str) -> Iterator[None]:
+        """A change that cannot be made (a full disk, a value that Caffe2 does not take) is none."""
+        history = self._timeline.history
+        before = list(self.patches), dict(self._live), set(self._stale), list(history.feeds)
+        try:
+            yield
+        except C2StepError:
+            self.patches, self._live, self._stale = before[:3]
+            laid = history.feeds != before[3]
+            history.feeds = before[3]
+            history.refresh()
+            if laid:
+                self._timeline.give_back(name)
+            raise
+
+    def _lay_new(self, patch: Patch, at: Optional[int]) -> None:
+        """Let a patch hold: put it in now, unless its operator is still to run."""
+        name, index = patch.name, patch.index
         if at is not None:
             self._drop(name, at)
-        if part is None:
+        if patch.part is None:
             self.patches = [p for p in self.patches if (p.name, p.index) != (name, index)]
-        self.patches.append(Patch(name, index, blob, source, part))
+        self.patches.append(patch)
         if at is not None:
             self._put(name, index, at)
-        return self.patches[-1]
 
     def unpatch(self, name: str) -> List[Patch]:
         """Give a blob its own value again, here and when its operators run again; returns what was taken away."""
@@ -90,7 +113,7 @@ class Changes:
         self.patches = [patch for patch in self.patches if patch.name != name]
         for at in [at for blob, at in self._live if blob == name]:
             self._drop(name, at)
-        self._timeline.put_back({name})
+        self._timeline.give_back(name)
         return gone
 
     def _put(self, name: str, index: Optional[int], at: int) -> None:

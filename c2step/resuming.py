@@ -9,14 +9,16 @@ import json
 import os
 import tempfile
 import time
-from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Tuple
+from contextlib import contextmanager, suppress
+from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Tuple
 
 import numpy as np
 
 from .blob import STRING, TENSOR, Blob, BlobSummary
-from .capture import HEADER, JOURNAL, file_name, read_blob, summary_of, write_blob
+from .capture import HEADER, JOURNAL, STATE, file_name, read_blob, summary_of, write_blob
 from .errors import C2StepError, CaptureError
 from .history import Kept, Output, Step
+from .leftovers import runs
 from .net import BlobVersion, Operator
 from .observing import Observer
 from .patching import Patch
@@ -25,9 +27,26 @@ from .stepper import Session
 
 __all__ = ["Checkpoints", "Saved", "last_left", "read_saved", "resume"]
 
-STATE = "session.json"
 _FORWARD = ("step", "next", "until", "cont")  # after these the journal alone tells where the session stands
 _SECONDS = 0.5
+_ANEW = "open the model anew; the values are still in the capture"
+_KEYS = (
+    "opened",
+    "spec",
+    "inputs",
+    "drawn",
+    "journal",
+    "position",
+    "iteration",
+    "letters",
+    "feeds",
+    "fed",
+    "patches",
+    "changes",
+    "breakpoints",
+    "catching",
+    "wraps",
+)
 Rows = List[Dict[str, Any]]
 
 
@@ -42,7 +61,7 @@ class Checkpoints(Observer):
         self._session = session
         self._opened = opened
         self._files: Dict[int, Tuple[Any, Dict[str, Any]]] = {}  # id of a value -> the value, kept alive, and its file
-        self._written = self._folder = ""
+        self._written = self._folder = self._said = ""
         self._when = 0.0
         self.prompt: Dict[str, Any] = prompt or {}
         self._settings: Any = None
@@ -50,19 +69,29 @@ class Checkpoints(Observer):
     def did(self, verb: str, arguments: Tuple[Any, ...], options: Dict[str, Any], result: Any) -> None:
         """Write it after each verb; what the journal says as well need not be written at once."""
         if verb not in _FORWARD or time.monotonic() - self._when > _SECONDS:
-            self.write()
+            self._try()
 
     def set(self, name: str, value: Any) -> None:
         """Write it after each change."""
-        self.write()
+        self._try()
+
+    def _try(self) -> None:
+        """Write it; where that fails the verb has been done all the same, and `remember` says so."""
+        with suppress(CaptureError):
+            self.write()
 
     def remember(self, prompt: Dict[str, Any]) -> None:
         """Write it after a command, with what the prompt has beside the session; `Saved.prompt` gives it back."""
         session = self._session
         settings = ([_point(point) for point in session.breakpoints], sorted(session.catching))
-        if prompt != self.prompt or settings != self._settings:
+        if prompt != self.prompt or settings != self._settings or not self._written:
             self.prompt, self._settings = prompt, settings
-            self.write()
+            try:
+                self.write()
+            except CaptureError as error:  # said once
+                said, self._said = self._said, error.message
+                if said != error.message:
+                    raise
 
     def write(self) -> None:
         """Write the state, if it is another one than before; a disk that is full is said by the session itself."""
@@ -71,18 +100,18 @@ class Checkpoints(Observer):
         if folder != self._folder:  # the session has begun another capture
             self._files, self._written, self._folder = {}, "", folder
         self._when = time.monotonic()
-        opened = dict(self._opened, max_bytes=session.max_bytes)
+        opened = dict(self._opened, max_bytes=session.max_bytes, on_full=session.on_full, max_memory=session.max_memory)
         text = json.dumps(dict(state_of(session, self._value), opened=opened, prompt=self.prompt, pid=os.getpid()))
         if text == self._written:
             return
-        target = os.path.join(folder, STATE)
+        target, self._written = os.path.join(folder, STATE), ""
         try:
             with open(target + ".new", "w", encoding="utf-8") as file:
                 file.write(text)
             os.replace(target + ".new", target)
         except OSError as error:
             raise CaptureError("cannot write %s: %s" % (target, error.strerror or error)) from error
-        self._written = text
+        self._written, self._said = text, ""
 
     def _value(self, name: str, array: np.ndarray) -> Dict[str, Any]:
         """A file with a value that no step wrote, made when it is first seen."""
@@ -99,7 +128,7 @@ class Checkpoints(Observer):
 def state_of(session: Session, value: Any) -> Dict[str, Any]:
     """Everything about a session that its journal does not say, as JSON; `value(name, array)` makes a file's row."""
     history, changes = session.history, session.changes
-    fed = {BlobVersion(name, version) for _, name, version in history.feeds}
+    folder = session.capture_directory
     return {
         "spec": session.spec,
         "inputs": {name: value(name, array) for name, array in session.inputs.items()},
@@ -110,9 +139,8 @@ def state_of(session: Session, value: Any) -> Dict[str, Any]:
         "letters": {str(index): letter for index, letter in session.letters.items() if letter in "SFD"},
         "feeds": [list(feed) for feed in history.feeds],
         "fed": [
-            [v.name, v.version, history.kept[v].file, history.kept[v].kind, history.kept[v].summary.to_json()]
-            for v in sorted(fed)
-            if v in history.kept
+            [v.name, v.version, _inside(folder, kept.file), kept.kind, kept.summary.to_json()]
+            for v, kept in [(v, history.kept[v]) for v in sorted(history.outside) if v in history.kept]
         ],
         "patches": [
             {
@@ -137,6 +165,11 @@ def state_of(session: Session, value: Any) -> Dict[str, Any]:
             for pattern, directory in session.wraps.items()
         ],
     }
+
+
+def _inside(folder: str, path: str) -> str:
+    """A file's name in the capture, which may be moved; where it lies elsewhere its whole path."""
+    return os.path.basename(path) if os.path.dirname(path) == folder else path
 
 
 def _point(point: Any) -> Dict[str, Any]:
@@ -191,11 +224,20 @@ def last_left() -> str:
     found = []
     for name in os.listdir(folder):
         path = os.path.join(folder, name, STATE)
-        if name.startswith(TEMPORARY) and _is_mine(path) and not _runs(_json_of(path).get("pid", 0)):
+        if name.startswith(TEMPORARY) and _is_mine(path) and _was_left(path):
             found.append((os.path.getmtime(path), os.path.join(folder, name)))
     if not found:
         raise CaptureError("no session was left in %s" % folder, "name its capture: --resume CAPTURE")
     return max(found)[1]
+
+
+def _was_left(path: str) -> bool:
+    """Whether no process has that session any more; one whose state is damaged is passed over."""
+    try:
+        pid = _json_of(path).get("pid")
+    except CaptureError:
+        return False
+    return isinstance(pid, int) and not runs(pid)
 
 
 def _is_mine(path: str) -> bool:
@@ -210,9 +252,22 @@ def read_saved(directory: str) -> Saved:
     state, header = _json_of(os.path.join(directory, STATE)), _json_of(os.path.join(directory, HEADER))
     if not isinstance(state.get("pid"), int):
         raise CaptureError("%s is damaged: it does not say which process it was" % os.path.join(directory, STATE))
-    if state["pid"] != os.getpid() and _runs(state["pid"]):
+    missing = [key for key in _KEYS if key not in state]
+    if missing:
+        raise CaptureError("%s is damaged: it has no %s" % (os.path.join(directory, STATE), missing[0]), _ANEW)
+    if state["pid"] != os.getpid() and runs(state["pid"]):
         raise CaptureError("the session in %s still runs, as process %d" % (directory, state["pid"]), "quit it there")
-    return Saved(directory, header, state, _arrays(directory, state["inputs"]), _arrays(directory, state["drawn"]))
+    with _damage(os.path.join(directory, STATE)):
+        return Saved(directory, header, state, _arrays(directory, state["inputs"]), _arrays(directory, state["drawn"]))
+
+
+@contextmanager
+def _damage(path: str) -> Iterator[None]:
+    """What is not as we write it is said to be damaged."""
+    try:
+        yield
+    except (ValueError, TypeError, KeyError, AttributeError, IndexError) as error:
+        raise CaptureError("%s is damaged: %s: %s" % (path, type(error).__name__, error), _ANEW) from error
 
 
 def _json_of(path: str) -> Dict[str, Any]:
@@ -238,20 +293,6 @@ def _stored(directory: str, name: str, row: Dict[str, Any]) -> Blob:
     return read_blob(os.path.join(directory, os.path.basename(row["file"])), name, row["kind"])
 
 
-def _runs(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    try:
-        with open("/proc/%d/stat" % pid) as file:  # one that has ended and was not waited for does not run
-            return file.read().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return True
-
-
 def resume(session: Session, saved: Saved) -> List[str]:
     """Put a session that was just opened on the same model and inputs where the saved one stood.
 
@@ -259,11 +300,13 @@ def resume(session: Session, saved: Saved) -> List[str]:
     """
     if saved.header.get("sha256") != session.model.sha256:
         raise CaptureError("%s is not the file that it was when this session was left" % session.model.path)
-    for index, changes in saved.state["changes"]["edits"]:
-        session.edit(str(index), *[(kind, name, value) for kind, name, value in changes])
-    _Rebuilt(session, saved).take_over()
+    with _damage(os.path.join(saved.directory, STATE)):
+        for index, changes in saved.state["changes"]["edits"]:
+            session.edit(str(index), *[(kind, name, value) for kind, name, value in changes])
+        _Rebuilt(session, saved).take_over()
     note = session.catch_up(saved.drawn)
-    return ([note] if note else []) + _set_stops(session, saved.state)
+    with _damage(os.path.join(saved.directory, STATE)):
+        return ([note] if note else []) + _set_stops(session, saved.state)
 
 
 class _Rebuilt:
@@ -273,6 +316,7 @@ class _Rebuilt:
         self._session = session
         self._folder = saved.directory
         self._state = saved.state
+        self._read_lines = 0
 
     def take_over(self) -> None:
         """Fill the session's history and changes, and set its position."""
@@ -281,7 +325,8 @@ class _Rebuilt:
         history = session.history
         history.feeds = [(at, name, version) for at, name, version in state["feeds"]]
         for name, version, file, kind, summary in state["fed"]:
-            history.keep(name, version, Kept(file, kind, BlobSummary.from_json(summary)))
+            path = os.path.join(self._folder, file)
+            history.keep(name, version, Kept(path, kind, BlobSummary.from_json(summary)))
         history.refresh()
         session.changes.resume(state["changes"], self._patches())
         letters = {int(index): letter for index, letter in state["letters"].items()}
@@ -290,16 +335,29 @@ class _Rebuilt:
 
     def _rows(self, first: int, last: Optional[int]) -> Rows:
         """The journal's whole lines between two places of the file."""
-        with open(os.path.join(self._folder, JOURNAL), "rb") as file:
-            file.seek(first)
-            data = file.read() if last is None else file.read(last - first)
-        rows = []
-        for line in data.split(b"\n")[:-1]:
-            try:
-                rows.append(json.loads(line.decode("utf-8")))
-            except ValueError:
-                break
-        return rows
+        path = os.path.join(self._folder, JOURNAL)
+        try:
+            with open(path, "rb") as file:
+                file.seek(first)
+                data = file.read() if last is None else file.read(last - first)
+        except OSError as error:
+            raise CaptureError("%s cannot be read: %s" % (path, error.strerror or error), _ANEW) from error
+        if last is not None and len(data) < last - first:
+            raise CaptureError("%s is cut short: %d of %d bytes are there" % (path, len(data), last - first), _ANEW)
+        return [self._row(path, line) for line in data.split(b"\n")[:-1]]
+
+    def _row(self, path: str, line: bytes) -> Dict[str, Any]:
+        """One line of the journal; CaptureError where it is no row of ours."""
+        self._read_lines += 1
+        try:
+            row = json.loads(line.decode("utf-8"))
+            if "event" not in row:
+                if not 0 <= row["index"] < self._session.net_size:
+                    raise ValueError("the net has no operator %s" % row["index"])
+                _check(row)
+            return dict(row)
+        except (ValueError, TypeError, KeyError, AttributeError, IndexError, RecursionError) as error:
+            raise CaptureError("%s line %d is damaged: %r" % (path, self._read_lines, error), _ANEW) from error
 
     def _read(self, rows: Iterable[Dict[str, Any]]) -> None:
         """Steps and how they were taken back, up to the last command that was ended."""
@@ -333,6 +391,8 @@ class _Rebuilt:
                 session.changes.took(step)
                 kept = session.letters if step.iteration == session.iteration else {}
                 session.stand_at(step.index + 1, step.iteration, {i: a for i, a in kept.items() if a in "SFD"})
+            elif kind is None and row["iteration"] == session.iteration:
+                session.letters[row["index"]] = "D" if row["status"] == "died" else "F"
 
     def _feed(self, row: Dict[str, Any]) -> None:
         session, path = self._session, os.path.join(self._folder, os.path.basename(row["file"]))
@@ -375,6 +435,16 @@ class _Rebuilt:
             part = None if words is None else tuple(_part_of(word) for word in words)
             found.append(Patch(row["name"], row["index"], blob, row["source"], part))
         return found
+
+
+def _check(row: Dict[str, Any]) -> None:
+    """KeyError or TypeError where a step's row lacks something."""
+    for key in ("tick", "iteration", "status", "error", "seconds"):
+        row[key]
+    for entry in row["inputs"] + row["outputs"] + row.get("touched", []):
+        entry["name"], entry["version"]
+    for entry in row["outputs"] + row.get("touched", []):
+        entry["kind"], entry["file"]
 
 
 def _part_words(part: Any) -> Any:

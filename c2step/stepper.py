@@ -108,6 +108,11 @@ class Session(Runner):
         """How many bytes of blobs the capture may hold; None for no limit."""
         return self._timeline.recording.keep.max_bytes
 
+    @property
+    def on_full(self) -> str:
+        """What happens at that limit: "stop", or "skip"."""
+        return self._timeline.recording.keep.on_full
+
     def keep_up_to(self, limit: Optional[int], on_full: str = "stop") -> None:
         """Change how many bytes of blobs the capture may hold; at the limit "stop", or "skip" values and go on."""
         self._timeline.recording.keep_up_to(limit, on_full)

@@ -301,6 +301,13 @@ class Timeline:
         self._restore(kept, [v.name for v in live if v not in self.history.kept and not self.history.exists(v.name)])
         self._share_again({version.name for version in kept})
 
+    def give_back(self, name: str) -> None:
+        """Make the workspace hold a blob's live version, from its file, else as it came to be."""
+        if self.history.exists(name) and not self._is_kept(name):
+            self.revive()
+        else:
+            self.put_back({name})
+
     def _share_again(self, restored: Set[str]) -> None:
         """What was put back has storage of its own: let it be shared as it was."""
         torn = [pair for pair in self._shared() if restored & set(pair) and not self._is_part(pair)]

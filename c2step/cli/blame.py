@@ -12,12 +12,12 @@ import csv
 import json
 import os
 import shutil
-import tempfile
 
 from ..compare.about import ALONE, GOLDEN, about, keep_blame, keep_golden
 from ..compare.blame import Blame, blame
 from ..compare.truth import weigh
 from ..launch import default_keep
+from ..leftovers import scratch_folder
 from ..render import blame_lines
 from ..stepper import Session
 from .against import Progress, add_tolerances, reference_for, said, tolerances_of
@@ -52,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Run, judge, and end with the verdict's status."""
-    folder = tempfile.mkdtemp(prefix="c2step-reference-")
+    folder = scratch_folder("reference")
     try:
         with opened(options, default_keep(options.keep)) as session:
             warn_unfed(session)

@@ -7,7 +7,7 @@ c2step model.onnx --input all.npz -c "step 3; inspect conv1; compare conv1 refer
 
 import argparse
 import os
-import tempfile
+import shutil
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Dict, Iterator, List, Optional
@@ -19,6 +19,7 @@ from ..compare.tolerance import Tolerances
 from ..errors import ExitStatus, UsageError
 from ..importer.inputs import parse_dims
 from ..launch import default_keep, resume_session
+from ..leftovers import scratch_folder
 from ..model import BACKENDS
 from ..observing import Observer, observed
 from ..repl.environment import Environment
@@ -71,7 +72,7 @@ def run(options: argparse.Namespace) -> int:
         keep = replace(keep, max_bytes=options.max_bytes)
     environment = Environment.from_process()
     plain = _resumed(options) if options.resume is not None else opened(options, keep)
-    with plain, tempfile.TemporaryDirectory(prefix="c2step-reference-") as folder, _told(plain, options) as session:
+    with plain, _scratch() as folder, _told(plain, options) as session:
         if options.max_bytes is not None:
             _say_disk(session, options.max_bytes)
         if not (options.commands or options.file):
@@ -103,6 +104,16 @@ def _resumed(options: argparse.Namespace) -> Session:
     for note in notes + ([behind] if behind else []):
         say("note: %s" % note)
     return session
+
+
+@contextmanager
+def _scratch() -> Iterator[str]:
+    """A folder that goes away at the end."""
+    folder = scratch_folder("reference")
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager

@@ -11,11 +11,11 @@ The exit status is 1 unless all agree.
 import argparse
 import json
 import shutil
-import tempfile
 from typing import List
 
 from ..compare.matrix import BITWISE, CLOSE, Matrix, Place, Row, matrix
 from ..errors import ExitStatus, UsageError
+from ..leftovers import scratch_folder
 from ..recording import Keep
 from ..render import first_line, quote, table
 from ..stepper import Session
@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Run everywhere and print."""
-    folder = tempfile.mkdtemp(prefix="c2step-matrix-")
+    folder = scratch_folder("matrix")
     shown = Progress("matrix")
     try:
         found = matrix(

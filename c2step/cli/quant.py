@@ -12,7 +12,6 @@ import json
 import math
 import os
 import shutil
-import tempfile
 from typing import Any, Dict, List
 
 import numpy as np
@@ -20,6 +19,7 @@ import numpy as np
 from ..analyses.quant import LeftOut, Quantised, left_out, quant
 from ..errors import ExitStatus, UsageError
 from ..launch import input_words
+from ..leftovers import scratch_folder
 from ..references import Reference, load, make_onnxruntime
 from ..references.sources import Elsewhere
 from ..render import number, quote, table
@@ -47,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Compare and print, the worst SNR named last."""
-    folder = tempfile.mkdtemp(prefix="c2step-quant-")
+    folder = scratch_folder("quant")
     try:
         inputs = read_inputs(input_words(options.input))
         sides = [_side(path, inputs, os.path.join(folder, str(i)), options.runtime)

@@ -9,10 +9,10 @@ The folder holds nets (.pb, .pbtxt), .npy files, an ONNX backend test, and run.p
 
 import argparse
 import shutil
-import tempfile
 from typing import Optional
 
 from ..errors import ExitStatus, OperatorError, UsageError
+from ..leftovers import scratch_folder
 from ..references import Reference
 from ..reproducing import Repro, make_repro, operators_of
 from ..stepper import Session, Stop
@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Run to the operator, cut it out, run it on its own."""
-    folder = tempfile.mkdtemp(prefix="c2step-reference-")
+    folder = scratch_folder("reference")
     try:
         with opened(options) as session:
             warn_unfed(session)

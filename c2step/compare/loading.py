@@ -3,13 +3,13 @@
 import os
 import shutil
 import sys
-import tempfile
 import weakref
 from contextlib import contextmanager
 from typing import Any, Callable, Dict, Iterator, List, Optional
 
 import numpy as np
 
+from ..leftovers import scratch_folder
 from ..model import BACKENDS
 from ..net import Net
 from ..references import Elsewhere, Match, Reference, load, match_modules, open_onnx_values
@@ -68,7 +68,7 @@ def load_against(
 
     Without a directory, what is made lies in a temporary one that goes away with the result.
     """
-    folder = directory or tempfile.mkdtemp(prefix="c2step-reference-")
+    folder = directory or scratch_folder("reference")
     try:
         found = make_reference(session, spec, folder, names, engine_runtime, timeout, True, progress, shown)
     except BaseException:

@@ -6,7 +6,6 @@ the error that is left on golden inputs; `before_and_after` compares an edited o
 
 import os
 import shutil
-import tempfile
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
@@ -16,6 +15,7 @@ import numpy as np
 from ..blob import INT8, TENSOR, Blob, BlobSummary
 from ..capture import read_blob, write_blob
 from ..errors import UsageError, WorkerDied, near
+from ..leftovers import scratch_folder
 from ..net import BlobVersion, Operator
 from ..stepper import Session
 from ..workspace import Change
@@ -194,7 +194,7 @@ def _made(row: Dict[str, Any], folder: str) -> Blob:
 
 @contextmanager
 def _folder() -> Iterator[str]:
-    folder = tempfile.mkdtemp(prefix="c2step-trial-")
+    folder = scratch_folder("trial")
     try:
         yield folder
     finally:

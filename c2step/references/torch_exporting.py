@@ -2,13 +2,13 @@
 
 import os
 import shutil
-import tempfile
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence
 
 import numpy as np
 
 from ..capture import disk_error
 from ..errors import ReferenceFailed, UsageError
+from ..leftovers import scratch_folder
 from .engine import Engine, Shown
 
 __all__ = ["Exported", "export_torch", "module_calls"]
@@ -47,7 +47,7 @@ def _ask(spec: str, inputs: Mapping[str, np.ndarray], python: str, shown: Option
     if not colon or not os.path.isfile(path):
         raise UsageError("%s is not FILE.py:factory" % spec,
                          "name a Python file and the function in it that gives the module")  # fmt: skip
-    folder = tempfile.mkdtemp(prefix="c2step-export-")
+    folder = scratch_folder("export")
     try:
         files = {}
         for number, (name, array) in enumerate(inputs.items()):

@@ -1,10 +1,10 @@
 """What commands, argument types and completion see of a running prompt."""
 
 import shutil
-import tempfile
 from typing import TYPE_CHECKING, Any, Dict, List, Optional, TextIO
 
 from ..errors import UsageError
+from ..leftovers import scratch_folder
 from ..net import Net
 from ..render import quote
 from .displays import Displays
@@ -86,7 +86,7 @@ class Context:
 
     def scratch(self, name: str) -> str:
         """A new folder that goes away with the prompt."""
-        self._scratch.append(tempfile.mkdtemp(prefix="c2step-%s-" % name))
+        self._scratch.append(scratch_folder(name))
         return self._scratch[-1]
 
     # -- what is said -------------------------------------------------------------------------
