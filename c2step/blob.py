@@ -11,8 +11,11 @@ from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 import numpy as np
 
+from .errors import InputError
+
 __all__ = [
     "INT8",
+    "blob_of",
     "MISSING",
     "OTHER",
     "STRING",
@@ -128,6 +131,26 @@ class Blob:
     def summary(self) -> BlobSummary:
         """Shape, dtype and figures in one pass."""
         return summarize(self)
+
+
+_FED = ("float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "bool")
+
+
+def blob_of(name: str, value: Any, converted: bool = False) -> Blob:
+    """A blob of a value from outside; InputError where Caffe2 has no such values.
+
+    `converted`: numbers of any width will do, they are still to be converted.
+    """
+    array = np.asarray(value)
+    if array.dtype.kind in "SU" or array.dtype.kind == "O" and all(isinstance(v, (str, bytes)) for v in array.flat):
+        return Blob(name, STRING, array)
+    if array.dtype.kind == "O":
+        kinds = sorted({type(v).__name__ for v in array.flat})
+        raise InputError("%s cannot hold %s" % (name, ", ".join(kinds)), "an array of numbers, or text, is wanted")
+    if array.dtype.name not in _FED and not (converted and array.dtype.kind in "biuf"):
+        hint = "Caffe2 takes float16 to float64, int8 to int64, uint8, uint16 and bool"
+        raise InputError("%s cannot be %s" % (name, array.dtype), hint)
+    return Blob(name, TENSOR, array)
 
 
 def summarize(blob: Blob) -> BlobSummary:

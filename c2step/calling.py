@@ -8,7 +8,7 @@ from typing import Dict, Iterable, List, Optional, Tuple
 
 import numpy as np
 
-from .blob import INT8, STRING, TENSOR, Blob
+from .blob import INT8, blob_of
 from .errors import C2StepError, UsageError
 from .hooks import AFTER, BEFORE, Call, Hook
 from .net import Net, Operator
@@ -75,9 +75,8 @@ class Calling:
             raise
         except Exception as error:
             raise UsageError("%s at %s: %s: %s" % (hook, call, type(error).__name__, error)) from error
-        for name, array in changed.items():
-            kind = STRING if array.dtype.kind in "OSU" else TENSOR
-            self._timeline.put_at(Blob(name, kind, array), len(self._timeline.steps))
+        for blob in [blob_of(name, array) for name, array in changed.items()]:
+            self._timeline.put_at(blob, len(self._timeline.steps))
         return [(name, self._timeline.history.version(name)) for name in changed]
 
     def _as_read(self, op: Operator) -> Dict[str, int]:

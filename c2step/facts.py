@@ -84,6 +84,9 @@ def changed_blob(timeline: Timeline, step: Step, name: str) -> str:
     assert old is not None and new is not None
     if old.shape != new.shape or old.dtype != new.dtype:
         return "%s: %s %s, was %s %s" % (label, new.dtype, new.shape, old.dtype, old.shape)
+    scales = [(k.summary.scale, k.summary.zero_point) for k in kept if k is not None]
+    if scales[0] != scales[1]:
+        return "%s: scale %s and zero point %s, was %s and %s" % (label, *scales[1], *scales[0])
     differ = int(np.count_nonzero(_bits(old) != _bits(new)))
     return "%s: %d of %d values changed" % (label, differ, new.size) if differ else ""
 

@@ -6,12 +6,12 @@ now is dirty until it has run again.
 """
 
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Dict, Iterator, List, Optional, Sequence, Set, Tuple
 
 import numpy as np
 
-from .blob import Blob
+from .blob import INT8, TENSOR, Blob, blob_of
 from .errors import C2StepError, UsageError
 from .history import Step
 from .net import BlobVersion, Operator
@@ -123,7 +123,7 @@ class Changes:
             if (patch.name, patch.index) == (name, index):
                 blob = self._fitted(patch, blob)
         assert blob is not None
-        self._timeline.put_at(blob, at)
+        self._timeline.put_at(self._quantised(blob), at)
         self._live[name, at] = self._timeline.history.version(name)
 
     def _fitted(self, patch: Patch, under: Optional[Blob]) -> Blob:
@@ -136,6 +136,18 @@ class Changes:
             return patch.blob
         current = (under or self._timeline.fetch(name)).array
         return patch.blob if current is None else Blob(name, patch.blob.kind, _laid_over(current, array, patch))
+
+    def _quantised(self, blob: Blob) -> Blob:
+        """Stored integers in place of an Int8 blob's are an Int8 blob of the same scale."""
+        if blob.array is None or blob.kind != TENSOR or not self._timeline.history.exists(blob.name):
+            return blob
+        live = self._timeline.summary(blob.name)
+        same = live.kind == INT8 and str(blob.array.dtype) == live.dtype
+        return (
+            replace(blob, kind=INT8, scale=live.scale, zero_point=live.zero_point)
+            if same
+            else blob_of(blob.name, blob.array)
+        )
 
     def _drop(self, name: str, at: int) -> None:
         """Take a patch's value out of the history; who read it is dirty, whatever value comes next."""

@@ -399,7 +399,7 @@ class _Rebuilt:
         kind = row.get("holds", TENSOR)
         if not os.path.exists(path):
             return
-        blob = read_blob(path, row["name"], kind)
+        blob = read_blob(path, row["name"], kind, row.get("scale"), row.get("zero_point"))
         session.history.keep(row["name"], row["version"], Kept(path, kind, blob.summary()))
         session.history.add_feed(row["name"], row["version"])
         session.changes.laid(row["name"], row["version"])

@@ -13,7 +13,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Set, Tuple
 import numpy as np
 
 from . import travel
-from .blob import STRING, TENSOR, Blob, BlobSummary
+from .blob import Blob, BlobSummary, blob_of
 from .breakpoints import Breakpoint, find_operator
 from .capture import file_name, read_blob, write_blob
 from .conditions import Condition
@@ -256,10 +256,8 @@ class Session(Runner):
         It stays when that operator runs again, until `unpatch`.  What has run on the old value is dirty.  Before
         the operator has run, it waits; one number fills the shape that comes, `part` (an index) replaces only that.
         """
-        array = np.asarray(value)
-        return self.changes.patch(
-            Blob(name, STRING if array.dtype.kind in "OSU" else TENSOR, array), source, self.position, part
-        )
+        there = self.history.exists(name)  # else it must fit as it is
+        return self.changes.patch(blob_of(name, value, there), source, self.position, part)
 
     def unpatch(self, name: str) -> List[Patch]:
         """Take a patch away: the blob has its own value again, now and when its operator runs again."""
@@ -503,6 +501,10 @@ class Session(Runner):
     def interrupt(self) -> None:
         """Stop a running verb before its next operator; safe in a signal handler."""
         self.workspace.interrupt()
+
+    def forget_interrupt(self) -> None:
+        """Take back an interrupt that met no running verb."""
+        self.workspace.forget_interrupt()
 
     def kill(self) -> None:
         """Stop the running operator itself, by ending the worker."""

@@ -427,7 +427,10 @@ class Timeline:
     def _fed(self, name: str, version: int, kept: Kept, at: Optional[int] = None) -> None:
         self.history.keep(name, version, kept)
         self.history.add_feed(name, version, at)
-        self.recording.event("feed", name=name, version=version, file=os.path.basename(kept.file), holds=kept.kind)
+        row = {"name": name, "version": version, "file": os.path.basename(kept.file), "holds": kept.kind}
+        if kept.summary.scale is not None:
+            row.update(scale=kept.summary.scale, zero_point=kept.summary.zero_point)
+        self.recording.event("feed", **row)
 
     def _keep_initial(self, name: str) -> None:
         """Keep a copy of an initial value that is about to be replaced."""

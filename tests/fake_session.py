@@ -148,6 +148,9 @@ class FakeSession:
             self.position += 1
         return self._stop("step", [])
 
+    def forget_interrupt(self) -> None:
+        pass
+
     def interrupt(self) -> None:
         self.calls.append("interrupt")
 

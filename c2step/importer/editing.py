@@ -73,7 +73,14 @@ def _field_of(arg: Any) -> str:
 
 
 def _fill(arg: Any, field: str, count: int, value: Any) -> None:
-    """Store a value in the form that the argument had, else in the form of the value."""
+    """Store a value in the form that the argument had, else in its own; UsageError where it does not fit."""
+    try:
+        _store(arg, field, count, value)
+    except (ValueError, OverflowError, TypeError) as error:
+        raise UsageError("argument %s cannot be %s: %s" % (arg.name, value, error)) from None
+
+
+def _store(arg: Any, field: str, count: int, value: Any) -> None:
     many = isinstance(value, (list, tuple)) or field in ("floats", "ints", "strings") or arg.name in _REPEATED
     values: List[Any] = list(value) if isinstance(value, (list, tuple)) else [value]
     if not isinstance(value, (list, tuple)) and arg.name in _REPEATED:

@@ -28,6 +28,7 @@ __all__ = ["PROMPT", "Interpreter"]
 
 PROMPT = "(c2step) "
 INTERRUPTED = Result("interrupted", status=ExitStatus.INTERRUPTED)
+_CALLERS = ("c2step.hooks", "c2step.conditions")  # they call the user's code, and do no more than that
 _NAME = re.compile(r"\S+")
 
 
@@ -218,11 +219,15 @@ def _interruptible(session: "Session") -> Iterator[List[int]]:
         yield interrupts
     finally:
         signal.signal(signal.SIGINT, before)
+        if interrupts:
+            session.forget_interrupt()  # it was for this command, also where that ran no operator
 
 
 def _in_user_code(frame: Optional[FrameType]) -> bool:
+    """Whether what is typed at the prompt is running, or a hook, or a condition."""
+    inner = frame
     while frame is not None and not frame.f_globals.get("__name__", "").startswith("c2step."):
         if frame.f_code.co_filename == USER_CODE:
             return True
         frame = frame.f_back
-    return False
+    return frame is not None and frame is not inner and frame.f_globals["__name__"] in _CALLERS

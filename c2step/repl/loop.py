@@ -167,11 +167,11 @@ def _show_all(results: Iterable[Result], context: Context) -> bool:
 def prompt_reader(interpreter: Interpreter, **streams: Any) -> Callable[[], str]:
     """Reads lines with prompt_toolkit: history across sessions, Tab completion; `streams` are its input and output."""
     from prompt_toolkit import PromptSession
-    from prompt_toolkit.history import FileHistory, History, InMemoryHistory
+    from prompt_toolkit.history import History, InMemoryHistory
     from prompt_toolkit.shortcuts import CompleteStyle
 
     path = interpreter.context.environment.history_file
-    history: History = FileHistory(path) if _private_file(path) else InMemoryHistory()
+    history: History = file_history(path) if _private_file(path) else InMemoryHistory()
     session: "PromptSession[str]" = PromptSession(
         lambda: interpreter.prompt,
         history=history,
@@ -191,6 +191,18 @@ def beside_prompt() -> Iterator[None]:
 
     with patch_stdout(raw=True):
         yield
+
+
+def file_history(path: str) -> Any:
+    """The lines of earlier sessions, and those of this one; a file that can no longer be written ends nothing."""
+    from prompt_toolkit.history import FileHistory
+
+    class Lines(FileHistory):
+        def store_string(self, string: str) -> None:
+            with suppress(OSError):
+                super().store_string(string)
+
+    return Lines(path)
 
 
 def _private_file(path: str) -> bool:

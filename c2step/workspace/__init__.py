@@ -150,6 +150,10 @@ class Workspace:
         """Ask a running `run` to stop before its next operator; safe in a signal handler."""
         raise NotImplementedError
 
+    def forget_interrupt(self) -> None:
+        """Take that back, where nothing ran that it could stop."""
+        raise NotImplementedError
+
     def close(self) -> None:
         """Let go of everything."""
         raise NotImplementedError

@@ -508,6 +508,10 @@ class LocalWorkspace(Workspace):
         """Write the nets so that stock Caffe2 in a bare script runs them to the same result."""
         return write_nets(self._model(), directory, text)
 
+    def forget_interrupt(self) -> None:
+        """Take that back."""
+        self._status.ask_stop(False)
+
     def interrupt(self) -> None:
         """Stop a running `run` before its next operator."""
         self._status.ask_stop()

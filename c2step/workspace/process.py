@@ -239,6 +239,10 @@ class ProcessWorkspace(Workspace):
         """What the worker is at; for progress."""
         return self._status.doing()
 
+    def forget_interrupt(self) -> None:
+        """Take that back."""
+        self._status.ask_stop(False)
+
     def interrupt(self) -> None:
         """Stop a running `run` before its next operator."""
         self._status.ask_stop()
