@@ -42,9 +42,14 @@ class Calling:
         place = (len(self._timeline.steps), op.index if op else -1)
         if op is None or not hooks or place in self._called:
             return
-        self._called[place] = []
-        for hook in hooks:
-            self._called[place] += self._call(hook, op, op.inputs, ())
+        made: List[Tuple[str, int]] = []
+        try:
+            for hook in hooks:
+                made += self._call(hook, op, op.inputs, ())
+        except BaseException:
+            self._take_away(made)  # they are all called again when the operator is
+            raise
+        self._called[place] = made
 
     def began(self) -> None:
         """The session starts again."""
@@ -53,9 +58,12 @@ class Calling:
     def went_back(self) -> None:
         """Steps were undone: what was put in before them goes away, too."""
         for place in [place for place in self._called if place[0] >= len(self._timeline.steps)]:
-            for name, version in self._called.pop(place):
-                self._timeline.history.drop_feed(name, version)
-                self._timeline.give_back(name)
+            self._take_away(self._called.pop(place))
+
+    def _take_away(self, versions: Iterable[Tuple[str, int]]) -> None:
+        for name, version in versions:
+            self._timeline.history.drop_feed(name, version)
+            self._timeline.give_back(name)
 
     def after(self, op: Operator) -> None:
         """Call the hooks of the operator that has just run."""

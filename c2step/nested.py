@@ -56,7 +56,7 @@ class Inside:
     def __init__(self, outer: Session, operator: Operator) -> None:
         self.outer = outer
         self.operator = operator
-        self._place = (outer.iteration, len(outer.steps))
+        self._place = self._where()
         self._directory = scratch_folder("inside")
         try:
             made = outer.protected(lambda: outer.workspace.enter(operator.index, self._directory))
@@ -82,7 +82,10 @@ class Inside:
     @property
     def stale(self) -> bool:
         """Whether the outer session has moved on since, so that this is no longer where it stands."""
-        return self._place != (self.outer.iteration, len(self.outer.steps))
+        return self._place != self._where()
+
+    def _where(self) -> Tuple[int, int, int]:
+        return self.outer.iteration, len(self.outer.steps), self.outer.position
 
     @property
     def done(self) -> bool:

@@ -183,13 +183,15 @@ class Timeline:
         name = row["name"]
         live = BlobVersion(name, self.history.version(name))
         kept = self.history.kept.get(live)
-        if row["new"]:
-            if kept is None:
+        if row["new"] and kept is None:
+            summary = BlobSummary.from_json(row["summary"])
+            if self.history.summaries.get(live, summary) == summary:
                 self._keep_row(row, live.version)
-            return True
+                return True
         if kept is None or not row["file"]:
             known = self.history.summaries.get(live)
             return known is not None and known == BlobSummary.from_json(row["summary"])
+        self.recording.flush()  # the older value may be of the same batch of events
         old = read_blob(kept.file, name, kept.kind).array
         new = read_blob(os.path.join(self.recording.directory, row["file"]), name, row["kind"]).array
         assert old is not None and new is not None
@@ -369,9 +371,8 @@ class Timeline:
         lost = [name for name in names if self.history.exists(name) and not self._is_kept(name)]
         if lost or _draws_inside(op) or self._reads_objects([op]):
             return self.revive()
-        detail = self._reseed({op} if is_random(op) else set())
         self.put_back(names)
-        return detail
+        return self._reseed({op} if is_random(op) else set())
 
     def _uses_objects(self, steps: Sequence[Step]) -> bool:
         """Whether any step read a counter, a queue or a database: its state cannot be put back, only made again."""
@@ -382,19 +383,26 @@ class Timeline:
         return bool(objects) and any(objects & _read_by(op) for op in operators)
 
     def _rewind(self, undone: Sequence[Step], changed: Set[str]) -> str:
-        detail = self._reseed({step.operator for step in undone if is_random(step.operator)})
         self.put_back(changed)
-        return detail
+        return self._reseed({step.operator for step in undone if is_random(step.operator)})
 
     def _reseed(self, random: Set[Operator]) -> str:
-        """Make random operators anew and draw as often as they had drawn, so that a seed gives the same again."""
+        """Make random operators anew and draw as they had drawn, on what they read then, so that a seed gives the
+        same again."""
         seeded = {op for op in random if self._is_seeded(op)}
         for op in sorted(seeded, key=lambda op: op.index):
             self.workspace.restore([], [], [op.index])
-            for _ in range(sum(step.index == op.index for step in self.steps)):
+            for step in [step for step in self.steps if step.index == op.index]:
+                self._restore([version for version in step.inputs if self._may_go_back(version)], [])
                 self._run_unrecorded(op.index, op.index + 1)
-            self.put_back(set(op.outputs))
+            self.put_back(set(op.outputs + op.inputs))
         return self._unseeded(random)
+
+    def _may_go_back(self, version: BlobVersion) -> bool:
+        """Whether a blob can have this version for a while: both that and the live one are kept."""
+        return version in self.history.kept and BlobVersion(version.name, self.history.version(version.name)) in (
+            self.history.kept
+        )
 
     def _unseeded(self, random: Set[Operator]) -> str:
         unseeded = sorted([op for op in random if not self._is_seeded(op)], key=lambda op: op.index)

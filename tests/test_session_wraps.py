@@ -173,3 +173,20 @@ def test_a_check_belongs_to_its_wrap(tmp_path):
         folder = session.wrap("Sqr", str(tmp_path / "out"), check="nan")
         session.delete_break(session.breakpoints[0].number)
         assert session.wraps == {"Sqr": folder} and session.wrap_effects == {"Sqr": ""}
+
+
+def test_a_function_that_raised_before_an_operator_is_called_when_it_is_stepped_again(tmp_path):
+    calls = []
+
+    def once(call):
+        calls.append(call.index)
+        if len(calls) == 1:
+            raise ValueError("not yet")
+        return {"x": -call.inputs["x"]}
+
+    with chain(tmp_path, "Relu") as session:
+        session.hook(c2step.before("Relu")(once))
+        with pytest.raises(UsageError, match="not yet"):
+            session.step()
+        session.step()
+        assert calls == [0, 0] and session.fetch("y0").array.tolist() == [1, 0]

@@ -193,14 +193,22 @@ def feed(
     name: str, array: np.ndarray, kind: str = TENSOR, scale: Optional[float] = None, zero_point: Optional[int] = None
 ) -> None:
     """Feed a value in the byte order and layout that Caffe2 wants, into storage of its own."""
-    if hasattr(C, "reset_blob") and C.has_blob(name):
-        C.reset_blob(name)  # else the bytes would go into storage that another blob may share
+    if C.has_blob(name):
+        _drop_storage(name)  # else the bytes would go into storage that another blob may share
     if kind == INT8:
         _feed_int8(name, array, float(scale or 1.0), int(zero_point or 0))
     elif kind == STRING:
         C.feed_blob(name, array.item() if array.ndim == 0 else array)
     else:
         C.feed_blob(name, native(array))
+
+
+def _drop_storage(name: str) -> None:
+    """Let a blob go of what it holds, but stay where it is: operators keep pointers to it."""
+    if hasattr(C, "reset_blob"):
+        C.reset_blob(name)
+    else:  # a value of another type takes the place of the tensor
+        C.run_operator_once(caffe2_pb2.OperatorDef(type="CreateMutex", output=[name]).SerializeToString())
 
 
 def native(array: np.ndarray) -> np.ndarray:

@@ -5,7 +5,7 @@ otherwise, so two ranges that overlap are one storage, seen without reading a va
 """
 
 import bisect
-from typing import Callable, Dict, Iterable, List, Optional, Sequence, Set, Tuple
+from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Set, Tuple
 
 import numpy as np
 
@@ -29,12 +29,12 @@ class Storage:
     def place(self, name: str, array: Optional[np.ndarray]) -> bool:
         """Remember where a blob's tensor is, and say whether that is new.
 
-        An array of its own memory, or none, is no tensor's.
+        An array of its own memory, or none, is no tensor's.  An empty tensor may have storage for what is written next.
         """
-        if array is None or array.flags.owndata or not array.size:
+        if array is None or _owns_memory(array):
             return self.forget(name)
         start = array.ctypes.data
-        return self.put(name, start, start + array.nbytes)
+        return self.put(name, start, start + max(array.nbytes, 1))
 
     def put(self, name: str, start: int, end: int) -> bool:
         """Remember that a blob's tensor is between two addresses, and say whether that is new."""
@@ -93,6 +93,16 @@ class Storage:
             found |= new
             ahead += new
         return found
+
+
+def _owns_memory(array: np.ndarray) -> bool:
+    """Whether an array is, or is a view of, an array that numpy itself made."""
+    base: Any = array
+    while isinstance(base, np.ndarray):
+        if base.flags.owndata:
+            return True
+        base = base.base
+    return base is None
 
 
 class Sharing:
