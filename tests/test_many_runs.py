@@ -1,6 +1,7 @@
 """An engine, and a session, that stay open for one input after another give what fresh ones give."""
 
 import os
+import signal
 
 import numpy as np
 import pytest
@@ -96,7 +97,23 @@ def test_a_session_started_again_with_other_inputs(models, tmp_path, in_process)
                 assert {name: fresh.fetch(name).array.tobytes() for name in names + ["prob"]} == {
                     name: session.fetch(name).array.tobytes() for name in names + ["prob"]
                 }
-            assert list(folder.iterdir()) and all(file.suffix == ".npy" for file in folder.iterdir())
+            assert list(folder.iterdir()) and {file.suffix for file in folder.iterdir()} <= {".npy", ".pack"}
             session.back(3)
             assert session.step(3).reason == "end"
             assert session.inputs.keys() == arrays.keys() and session.inputs["digits"].shape == arrays["digits"].shape
+
+
+def test_a_worker_that_ended_between_two_inputs_is_not_brought_back_to_the_former(models, tmp_path):
+    path = os.path.join(models, "digits_cnn", "model.onnx")
+    given = [{"digits": np.random.RandomState(i).rand(1, 1, 8, 8).astype(np.float32)} for i in range(2)]
+    found = []
+    with c2step.open(path, given[0], keep=Keep(str(tmp_path), journal=False)) as session:
+        for number in (0, 1, 1):
+            session.cont()
+            found.append(session.fetch("prob").array.tobytes())
+            for file in tmp_path.iterdir():
+                file.unlink()
+            if number == 1:
+                os.kill(session.workspace.pid, signal.SIGKILL)
+            session.restart(Keep(str(tmp_path), journal=False), given[1])
+    assert found[0] != found[1] == found[2]

@@ -49,9 +49,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--engine-runtime", metavar="python:PATH", help="the interpreter that makes the reference")
     group.add_argument("--continue-from-reference", action="store_true",
                        help="go on past an operator that fails, with golden values")  # fmt: skip
-    group.add_argument(
-        "--jobs", type=int, metavar="N", help="how many processes (default: one for each core, at most 4)"
-    )
+    group.add_argument("--jobs", type=int, metavar="N",
+                       help="processes (default: one a core, at most 4); with --dask, inputs at once")  # fmt: skip
     group.add_argument("--threads", type=int, default=1, metavar="N",
                        help="threads of Caffe2 in each (default 1: no result depends on the machine)")  # fmt: skip
     group.add_argument("--dask", metavar="ADDRESS", help="run on the workers of this Dask scheduler, tcp://HOST:8786")

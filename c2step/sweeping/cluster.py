@@ -125,7 +125,7 @@ class DaskJobs:
     def close(self) -> None:
         """Let go of what is under way, and end the jobs on the workers."""
         with contextlib.suppress(Exception):  # a worker that died meanwhile cannot be asked
-            self._client.run(_close, self._sweep, on_error="ignore")
+            self._client.run(_close, self._sweep)
         self._client.close()
 
 

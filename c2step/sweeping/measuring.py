@@ -62,8 +62,8 @@ class Measurer:
     def measure(self, inputs: Inputs, key: str) -> Dict[str, Any]:
         """The row of one input, given as words of `--input` or as arrays; `key` names it in a folder of references.
 
-        Where a process ended on the way it is tried once more: that may have come from outside.  An error that
-        says nothing of the input itself is raised while nothing has been measured yet.
+        Where a process ended on the way, or anything else failed than the input itself, it is tried once more: that
+        may have come from outside.  An error that says nothing of the input is raised while none was measured yet.
         """
         row, clean = self._try(inputs, key)
         return row if clean else self._try(inputs, key)[0]
@@ -80,7 +80,8 @@ class Measurer:
         finally:
             self._clear()
         same = not self._source or self._source.deaths == deaths
-        return row, same and died(row) is None
+        sure = row["status"] == "ok" or row["kind"] == InputError.__name__
+        return row, same and sure and died(row) is None
 
     def _measured(self, inputs: Inputs, key: str) -> Dict[str, Any]:
         session = self._standing(inputs)
