@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 import threading
-from typing import Any, Dict, List, Optional, Sequence
+from typing import Any, Dict, Iterator, List, Optional, Sequence
 
 from ..errors import C2StepError, ExitStatus, UsageError, WorkerDied, near
 from .streams import flushed, prepare, silence
@@ -38,6 +38,9 @@ COMMANDS: Dict[str, str] = {
     "matrix": "run a model on several versions of Caffe2, and say where they differ",
     "runtimes": "list every Caffe2 that is at hand, and how to get the others",
 }
+
+# Those that open a session, as `options.opened` does.
+_OPENING = ("bench", "blame", "debug", "dump", "reference", "repro", "serve")
 
 _EPILOG = """c2step MODEL is short for c2step debug MODEL; c2step COMMAND --help says more.
 
@@ -90,6 +93,27 @@ def _dispatch(words: List[str]) -> int:
     name, rest = (words[0], words[1:]) if words[0] in COMMANDS else ("debug", words)
     if name == "debug" and words[0] != "debug":
         _refuse_misspelt(words[0])
+    with _worker_ahead(name, rest) as spare:
+        return _run(name, rest, spare)
+
+
+@contextlib.contextmanager
+def _worker_ahead(name: str, words: List[str]) -> Iterator[Any]:
+    """A worker that loads Caffe2 while this process loads what the command needs; it ends here if nobody took it."""
+    if name not in _OPENING:
+        yield None
+        return
+    from ..workspace.spawning import spare_for
+
+    spare = spare_for(words)
+    try:
+        yield spare
+    finally:
+        if spare is not None:
+            spare.close()
+
+
+def _run(name: str, words: List[str], spare: Any) -> int:
     module = importlib.import_module("." + name.replace("-", "_"), __name__)
     parser = argparse.ArgumentParser(
         "c2step " + name,
@@ -98,7 +122,7 @@ def _dispatch(words: List[str]) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     module.add_arguments(parser)
-    return int(module.run(parser.parse_args(rest)))
+    return int(module.run(parser.parse_args(words, argparse.Namespace(spare=spare))))
 
 
 def _refuse_misspelt(word: str) -> None:

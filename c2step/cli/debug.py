@@ -23,7 +23,7 @@ from ..leftovers import scratch_folder
 from ..model import BACKENDS
 from ..observing import Observer, observed
 from ..repl.environment import Environment
-from ..repl.loop import interact, run_commands, run_file
+from ..repl.loop import interact, load_ahead, run_commands, run_file
 from ..resuming import Checkpoints, last_left, read_saved
 from ..scripting import ScriptWriter, opening
 from ..sizes import counted
@@ -71,6 +71,8 @@ def run(options: argparse.Namespace) -> int:
     if options.max_bytes is not None:
         keep = replace(keep, max_bytes=options.max_bytes)
     environment = Environment.from_process()
+    if options.commands is None and options.file is None:
+        load_ahead(environment)
     plain = _resumed(options) if options.resume is not None else opened(options, keep)
     with plain, _scratch() as folder, _told(plain, options) as session:
         if options.max_bytes is not None:

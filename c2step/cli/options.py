@@ -128,6 +128,7 @@ def quietly_opened(options: argparse.Namespace, runtime: Optional[str], keep: Op
         on_output=show_output,
         max_memory=getattr(options, "max_memory", None),
         backend=options.backend,
+        spare=getattr(options, "spare", None),
     )
 
 

@@ -1,5 +1,6 @@
 """The loops that read command lines: the prompt for a person, command files without a terminal."""
 
+import importlib
 import os
 import traceback
 from contextlib import contextmanager, suppress
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from ..resuming import Checkpoints
     from ..stepper import Session
 
-__all__ = ["beside_prompt", "interact", "make_interpreter", "prompt_reader", "run_commands", "run_file"]
+__all__ = ["beside_prompt", "interact", "load_ahead", "make_interpreter", "prompt_reader", "run_commands", "run_file"]
 
 
 def make_interpreter(
@@ -162,6 +163,12 @@ def _show_all(results: Iterable[Result], context: Context) -> bool:
         if result.stop:
             return False
     return True
+
+
+def load_ahead(environment: Environment) -> None:
+    """Load what the prompt needs, where one will be shown; it takes as long as half a worker takes to start."""
+    if environment.is_tty:
+        importlib.import_module("prompt_toolkit.shortcuts")
 
 
 def prompt_reader(interpreter: Interpreter, **streams: Any) -> Callable[[], str]:

@@ -5,11 +5,12 @@ user of caffe2.python.workspace) and in a worker process that may die (`process.
 Values cross it as plain JSON, blobs as arrays or as files of a capture.
 """
 
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Sequence, Tuple
 
-import numpy as np
+if TYPE_CHECKING:  # workers are started from here before anything heavy is loaded
+    import numpy as np
 
-from ..blob import Blob, BlobSummary
+    from ..blob import Blob, BlobSummary
 
 __all__ = ["Change", "StepEvent", "Workspace"]
 
@@ -50,7 +51,7 @@ class Workspace:
         """Empty the workspace, feed the initializers and run init_net."""
         raise NotImplementedError
 
-    def feed(self, name: str, array: np.ndarray) -> BlobSummary:
+    def feed(self, name: str, array: "np.ndarray") -> "BlobSummary":
         """Feed one blob and return what the workspace then holds."""
         raise NotImplementedError
 
@@ -67,11 +68,11 @@ class Workspace:
         """Kind, dtype and shape of blobs, without reading their values."""
         raise NotImplementedError
 
-    def fetch(self, name: str) -> Blob:
+    def fetch(self, name: str) -> "Blob":
         """The value of a blob now."""
         raise NotImplementedError
 
-    def summary(self, name: str) -> BlobSummary:
+    def summary(self, name: str) -> "BlobSummary":
         """The summary of a blob now, made where the bytes are."""
         raise NotImplementedError
 

@@ -31,6 +31,7 @@ from .nesting import describe_inside, write_inside
 from .recorder import Recorder
 from .status import CONVERT, FEED, FETCH, IDLE, INIT, RUN, Status
 from .storage import Sharing
+from .unimported import thread_numbers, version_of
 from .unnamed import changed, names_in, unnamed_in
 
 __all__ = ["LocalWorkspace", "quiet"]
@@ -54,10 +55,8 @@ def quiet() -> None:
     GlobalInit would also set one thread where a bare script has all, and matrix products then differ
     in their last bits, so it is told the number that is set.
     """
-    import torch
-
-    threads = torch.get_num_threads()
-    flags = ["--caffe2_log_level=3", "--caffe2_omp_num_threads=%d" % threads, "--caffe2_mkl_num_threads=%d" % threads]
+    numbers = "--caffe2_omp_num_threads=%d --caffe2_mkl_num_threads=%d" % thread_numbers()
+    flags = ["--caffe2_log_level=3", *numbers.split()]
     core.GlobalInit(["c2step"] + flags)
 
 
@@ -78,18 +77,15 @@ class LocalWorkspace(Workspace):
 
     def versions(self) -> Dict[str, Any]:
         """Versions of what runs the operators."""
-        import torch
-
-        found = {
+        found: Dict[str, Any] = {
             "python": "%d.%d.%d" % sys.version_info[:3],
-            "torch": str(torch.__version__),
+            "torch": version_of("torch"),
             "numpy": np.__version__,
             "executable": sys.executable,
             "operators": len(workspace.RegisteredOperators()),
         }
-        for name in ("onnx", "onnxruntime", "onnx_caffe2"):
-            with contextlib.suppress(ImportError):
-                found[name] = __import__(name).__version__
+        versions = {name: version_of(name) for name in ("onnx", "onnxruntime", "onnx_caffe2")}
+        found.update((name, version) for name, version in versions.items() if version)
         return found
 
     def declare(self, spec: Dict[str, Any]) -> Dict[str, Any]:

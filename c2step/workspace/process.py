@@ -28,6 +28,7 @@ from ..errors import C2StepError, RuntimeMissing, WorkerDied, WorkerTimeout
 from . import Change, StepEvent, Workspace
 from .eventlog import EventReader, event_log
 from .runtime import AnyRuntime
+from .spawning import Spare, spawn
 from .status import CONVERT, FETCH, IDLE, INIT, RUN, Doing, Status
 
 __all__ = ["ProcessWorkspace"]
@@ -35,17 +36,6 @@ __all__ = ["ProcessWorkspace"]
 _FRESH = ("versions", "declare", "open", "lint", "read_net", "read_tensor")  # requests that need nothing opened
 _SHORTEST, _LONGEST = 0.005, 0.05  # seconds between two looks at what operators gave
 _SCRATCH = re.compile(r"^c2step-(\d+)-")
-_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-# The package is loaded from its own folder: the folder around it may be another Python's site-packages.
-_BOOT = """
-import importlib.util, sys
-spec = importlib.util.spec_from_file_location("c2step", {init!r}, submodule_search_locations=[{package!r}])
-package = importlib.util.module_from_spec(spec)
-sys.modules["c2step"] = package
-spec.loader.exec_module(package)
-from c2step.workspace.worker import main
-main({status!r}, {memory!r})
-"""
 
 
 class ProcessWorkspace(Workspace):
@@ -53,7 +43,7 @@ class ProcessWorkspace(Workspace):
 
     `on_output` gets what Caffe2 or user code prints; `timeout` is in seconds for one operator (or
     any other request), `max_memory` in bytes for all that the worker holds; None for no limit.
-    `requests` counts the round trips to workers.
+    `requests` counts the round trips to workers; `spare` is a worker that may be taken instead of a new one.
     """
 
     def __init__(
@@ -62,8 +52,10 @@ class ProcessWorkspace(Workspace):
         on_output: Callable[[str], None] = lambda text: None,
         timeout: Optional[float] = None,
         max_memory: Optional[int] = None,
+        spare: Optional[Spare] = None,
     ) -> None:
         self.runtime = runtime
+        self._spare = spare
         self.timeout = timeout
         self.max_memory = max_memory
         self._on_output = on_output
@@ -92,28 +84,10 @@ class ProcessWorkspace(Workspace):
 
     def _start(self, arguments: Dict[str, Any]) -> "subprocess.Popen[bytes]":
         self.runtime.share(os.path.dirname(path) for path in _paths(arguments))
-        boot = _BOOT.format(
-            init=os.path.join(_PACKAGE, "__init__.py"),
-            package=_PACKAGE,
-            status=os.path.join(self.scratch, "status"),
-            memory=self.max_memory,
-        )
         self._killed, self._pending, self._printed, self._answered = "", b"", b"", False
-        # numpy's own threads would wait for Caffe2's; Caffe2 does not use this library
-        environment = dict(os.environ, PYTHONUNBUFFERED="1", OPENBLAS_NUM_THREADS="1")
-        environment.pop("PYTHONPATH", None)
-        try:
-            self._process = subprocess.Popen(
-                self.runtime.command(["-c", boot]),
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                bufsize=0,
-                start_new_session=True,
-                env=environment,
-            )
-        except OSError as error:
-            raise RuntimeMissing("cannot start %s: %s" % (self.runtime, error.strerror or error)) from error
+        taken = self._spare.take(self.runtime) if self._spare else None
+        self._process = taken or spawn(self.runtime, any(path.endswith(".onnx") for path in _paths(arguments)))
+        self._introduce(self._process)
         assert self._process.stdout and self._process.stderr
         os.set_blocking(self._process.stdout.fileno(), False)
         os.set_blocking(self._process.stderr.fileno(), False)
@@ -121,6 +95,12 @@ class ProcessWorkspace(Workspace):
         self._selector.register(self._process.stdout, selectors.EVENT_READ)
         self._selector.register(self._process.stderr, selectors.EVENT_READ)
         return self._process
+
+    def _introduce(self, process: "subprocess.Popen[bytes]") -> None:
+        """Tell a new worker whose it is; one that does not get that far is noticed at the first reply."""
+        assert process.stdin
+        with contextlib.suppress(BrokenPipeError):
+            process.stdin.write((json.dumps([os.path.join(self.scratch, "status"), self.max_memory]) + "\n").encode())
 
     def request(self, do: str, take: Callable[[], bool] = lambda: False, **arguments: Any) -> Any:
         """Send one request and wait for its reply; WorkerDied where the worker ends before it.

@@ -7,10 +7,12 @@ file descriptors 0 and 1 are taken away first, so what Caffe2 or user code print
 
 import contextlib
 import ctypes
+import importlib
 import json
 import os
 import signal
 import sys
+import threading
 import traceback
 from typing import Any, Callable, Dict, List, Optional
 
@@ -25,8 +27,11 @@ from .status import IDLE, Status
 __all__ = ["main"]
 
 
-def main(status_path: str, max_memory: Optional[int] = None) -> None:
-    """Serve requests until the front closes the pipe, holding at most so many bytes of memory."""
+def main(onnx: bool = False) -> None:
+    """Load Caffe2, learn from the first line which session this is for, serve requests until the front closes the pipe.
+
+    The first line has the path of the status page, and how many bytes of memory may be held.
+    """
     requests = os.fdopen(os.dup(0), "r", encoding="utf-8")
     replies = os.fdopen(os.dup(1), "w", encoding="utf-8")
     with open(os.devnull) as nothing:
@@ -34,10 +39,29 @@ def main(status_path: str, max_memory: Optional[int] = None) -> None:
     os.dup2(2, 1)
     _die_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the front decides what Ctrl-C stops
+    _load_ahead(onnx)
+    first = requests.readline()
+    if not first:
+        os._exit(0)
+    status_path, max_memory = json.loads(first)
     server = _Server(status_path, replies, max_memory)
     for line in requests:
         server.answer(json.loads(line))
     os._exit(0)  # Caffe2's own teardown may die, and nothing is left to lose
+
+
+def _load_ahead(onnx: bool) -> None:
+    """Import what the first request will need; what is wrong with it is said in the reply to that."""
+    with contextlib.suppress(Exception):
+        from . import local  # noqa: F401
+
+        if onnx:
+            from ..importer import backend, lint  # noqa: F401
+
+
+def _load_torch() -> None:
+    with contextlib.suppress(Exception):
+        importlib.import_module("torch")
 
 
 def _die_with_parent() -> None:
@@ -127,6 +151,8 @@ class _Server:
 
     def do_init(self) -> None:
         self._caffe2().init()
+        if "torch" not in sys.modules:  # the first look at a tensor needs it, and takes half a second to load it
+            threading.Thread(target=_load_torch, daemon=True).start()
 
     def do_feed(self, name: str, file: str, kind: str) -> Any:
         from ..capture import read_blob
