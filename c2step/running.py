@@ -163,6 +163,7 @@ class Runner:
             "wraps": self._wraps.request(),
             "conditions": self._breakpoints.declared(self.net),
             "watched": self._breakpoints.watched(),
+            "replace": self._timeline.replacements(self.position, last),
         }
         raised: List[BaseException] = []
 

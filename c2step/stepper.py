@@ -8,7 +8,7 @@ back from the capture, never computed again.
 import fnmatch
 import os
 from dataclasses import replace
-from typing import Any, Callable, Dict, List, Optional, Sequence, Set, Tuple
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Set, Tuple
 
 import numpy as np
 
@@ -247,6 +247,13 @@ class Session(Runner):
     def put(self, name: str, kept: Kept) -> None:
         """Give a blob the value of a file, such as a reference's, as its next version; nothing is copied."""
         self._timeline.put(name, kept)
+
+    def replace_after(self, plan: Mapping[int, Sequence[Tuple[str, Kept]]]) -> None:
+        """From now on put files into blobs, as `put` does, as soon as the operator of that index has run.
+
+        What it wrote itself is recorded before; all is one request to the worker.  An empty plan ends it.
+        """
+        self._timeline.replacing = dict(plan)
 
     def patch(
         self, name: str, value: np.ndarray, source: str = "a value", part: Optional[Tuple[Any, ...]] = None

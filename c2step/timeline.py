@@ -37,6 +37,7 @@ class Timeline:
         self.drawn: Dict[str, np.ndarray] = {}
         workspace.on_lost = self.revive
         self._initialised = False
+        self.replacing: Dict[int, Sequence[Tuple[str, Kept]]] = {}
 
     @property
     def spec(self) -> Dict[str, Any]:
@@ -107,6 +108,8 @@ class Timeline:
             taken.append((event, step))
             if step.status == "ok":
                 self.history.add(step, self.recording.directory)
+                for name, kept in self.replacing.get(step.index, ()):
+                    self._fed(name, self.history.version(name) + 1, kept)
         try:
             self.recording.flush()
         except CaptureError as error:
@@ -115,6 +118,11 @@ class Timeline:
             events[-1].setdefault("disk", {"message": full.message, "hint": full.hint})
             self.workspace.interrupt()
         return taken
+
+    def replacements(self, first: int, last: int) -> Dict[str, List[Dict[str, Any]]]:
+        """What the workspace needs to know to replace what operators of this range write."""
+        planned = {index: found for index, found in self.replacing.items() if first <= index < last}
+        return {str(index): [_value(name, kept) for name, kept in found] for index, found in planned.items()}
 
     def _summarise(self, rows: Sequence[Dict[str, Any]]) -> Optional[CaptureError]:
         """Give rows that came with their bytes their summaries, all of one form at once, and keep the bytes.

@@ -79,6 +79,7 @@ CAFFE2_SIDE = (
     "workspace/nesting.py",
     "workspace/wrapping.py",
     "workspace/shadow.py",
+    "workspace/unimported.py",
 )
 
 # Which parts may import an outside library, as prefixes of the module's path; numpy may be used anywhere.
@@ -96,7 +97,7 @@ OWNERS = {
     "openvino": ("references/engines/",),
     "pandas": ("export/tables.py",),
     "prompt_toolkit": ("repl/",),
-    "torch": ("workspace/local.py", "workspace/reader.py", "references/engines/"),
+    "torch": ("workspace/unimported.py", "workspace/reader.py", "references/engines/"),
 }
 HEAVY = ("caffe2", "google.protobuf", "onnx", "onnxruntime", "torch")
 

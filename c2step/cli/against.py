@@ -6,13 +6,13 @@ import sys
 import time
 from typing import Optional
 
-from ..compare.loading import make_reference
+from ..compare.loading import begin_reference, make_reference
 from ..compare.tolerance import Tolerances
-from ..references import Reference
+from ..references import Making, Reference
 from ..stepper import Session
 from .options import say, show_output
 
-__all__ = ["Progress", "add_tolerances", "reference_for", "tolerances", "tolerances_of"]
+__all__ = ["Progress", "add_tolerances", "begin_reference_for", "reference_for", "tolerances", "tolerances_of"]
 
 
 def add_tolerances(parser: argparse.ArgumentParser) -> None:
@@ -48,6 +48,13 @@ def reference_for(
     """Make or open what `--against` names, and show how far it is; see `make_reference`."""
     progress = Progress("reference").node
     return make_reference(session, spec, directory, name_map, engine_runtime, timeout, match, progress, show_output)
+
+
+def begin_reference_for(session: Session, options: argparse.Namespace, directory: str) -> Making:
+    """The same for what a command's options name, beside what the session does meanwhile."""
+    progress = Progress("reference").node
+    return begin_reference(session, options.against, directory, options.names, options.engine_runtime,
+                           options.timeout, True, progress, show_output)  # fmt: skip
 
 
 class Progress:

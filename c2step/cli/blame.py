@@ -20,7 +20,7 @@ from ..launch import default_keep
 from ..leftovers import scratch_folder
 from ..render import blame_lines
 from ..stepper import Session
-from .against import Progress, add_tolerances, reference_for, said, tolerances_of
+from .against import Progress, add_tolerances, begin_reference_for, said, tolerances_of
 from .options import add_session, opened, say, warn_unfed
 
 __all__ = ["add_arguments", "run"]
@@ -65,12 +65,13 @@ def run(options: argparse.Namespace) -> int:
 
 def _blamed(session: Session, options: argparse.Namespace, folder: str) -> Blame:
     rules = tolerances_of(session, options)
-    reference = reference_for(session, options.against, folder, options.names, options.engine_runtime, options.timeout)
-    if not options.json:
-        said(reference)
     progress = Progress("blame")
     kept = default_keep(os.path.join(session.capture_directory, ALONE)) if options.keep else None
-    found = blame(session, reference, rules, options.continue_from_reference, progress.show, kept)
+    making = begin_reference_for(session, options, folder)
+    found = blame(session, making, rules, options.continue_from_reference, progress.show, kept)
+    reference = making.result()
+    if not options.json:
+        said(reference)
     if options.truth:
         weigh(session, reference, found)
     if options.prove:

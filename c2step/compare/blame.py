@@ -12,21 +12,23 @@ golden values (several from one ONNX node, helper blobs) are judged as one.
     UNCOMPARED  nothing to compare with, or nothing that could be compared; the reason is given
 """
 
+import os
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Set
+from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Set, Tuple, Union
 
 import numpy as np
 
-from ..blob import INT8, MISSING, STRING, TENSOR, UNINITIALISED, Blob
-from ..history import Kept, Output, Step
+from ..blob import INT8, MISSING, STRING, TENSOR, UNINITIALISED
+from ..history import Output, Step
 from ..net import Operator, is_random
 from ..recording import Keep
-from ..references import Reference
+from ..references import Making, Reference
 from ..stepper import Session, Stop
+from .alone import Alone
 from .aside import Aside
 from .comparison import Comparison
-from .golden import Golden
-from .hints import explain
+from .golden import Golden, Slot
 from .metrics import compare_blobs
 from .tolerance import Tolerances
 from .verdict import Tally, Verdict
@@ -159,7 +161,7 @@ class Blame:
 
 def blame(
     session: Session,
-    reference: Reference,
+    reference: Union[Reference, Making],
     tolerances: Optional[Tolerances] = None,
     continue_from_reference: bool = False,
     progress: Progress = lambda what, at, of: None,
@@ -167,11 +169,17 @@ def blame(
 ) -> Blame:
     """Run the net twice from its start and judge every operator.
 
+    A reference may be one that is still being made; the first run then goes on beside that.
     `continue_from_reference` lets the run go on past an operator that fails, with golden values.  The
     first run goes into the session's capture, the second into a temporary one.  Raises WorkerDied where
     a process ends outside any operator.
     """
-    return Judge(session, reference, tolerances or Tolerances(), progress).judge(continue_from_reference, keep)
+    try:
+        return Judge(session, reference, tolerances or Tolerances(), progress).judge(continue_from_reference, keep)
+    except BaseException:
+        if isinstance(reference, Making):
+            reference.cancel()
+        raise
 
 
 class Judge:
@@ -180,7 +188,7 @@ class Judge:
     def __init__(
         self,
         session: Session,
-        reference: Reference,
+        reference: Union[Reference, Making],
         tolerances: Tolerances,
         progress: Progress = lambda what, at, of: None,
         hints: bool = True,
@@ -188,24 +196,35 @@ class Judge:
         self.session = session
         self.hints = hints
         self.net = session.model.predict_net
-        self.golden = Golden(self.net, reference)
+        self._reference = reference
+        self._golden: Optional[Golden] = None
+        self._waiting: List[Tuple[Step, Side]] = []  # ran before there were golden values
+        self._made: Dict[Slot, Output] = {}
         self.aside = Aside(self.net, session.model.output_names())
         self.tolerances = tolerances
         self.progress = progress
         self.judged = [Judged(op) for op in self.net.operators]
-        self.notes = list(reference.notes)
+
+    @property
+    def golden(self) -> Golden:
+        """The golden values; waits for them where they are still being made."""
+        if self._golden is None:
+            made = self._reference.result() if isinstance(self._reference, Making) else self._reference
+            self._golden = Golden(self.net, made)
+        return self._golden
 
     def judge(self, go_on: bool, keep: Optional[Keep]) -> Blame:
         """Both runs, the labels and the verdict."""
         stop = self.run(go_on)
         self.session.restart(keep or Keep())
-        self._alone()
+        Alone(self, self._made).run()
         self._label()
         origins = [j for j in self.judged if j.label == ORIGIN]
         for judged in origins if self.hints else ():
             self._quote_lint(judged)
         tally = self._tally()
-        found = Blame(self.judged, origins, tally, self._verdict(tally), self.notes, stop)
+        notes = list(self.golden.reference.notes)
+        found = Blame(self.judged, origins, tally, self._verdict(tally), notes, stop)
         found.outputs = self._outputs()
         return found
 
@@ -228,22 +247,39 @@ class Judge:
     def run(self, go_on: bool = False, replaced: Optional[int] = None) -> Stop:
         """Run to the end, or to an operator that fails; `replaced` is an operator whose outputs become golden."""
         session = self.session
-        session.on_step = lambda step: self._take(step, self.judged[step.index].run, "run")
+        session.on_step = self._took
         if replaced is not None:
             self._run_to(replaced)
         stop = session.cont()
         while stop.reason in ("failed", "died", "timeout", "breakpoint") and stop.operator:
             if stop.reason != "breakpoint":
-                self._take_failure(stop, self.judged[stop.position].run)
+                self.take_failure(stop, self.judged[stop.position].run)
                 if not go_on:
                     break
                 session.skip()
-                self._replace(stop.operator, [])
+                self.replace(stop.operator, [])
             stop = session.cont()
         session.on_step = lambda step: None
         if stop.reason == "interrupted":
             raise KeyboardInterrupt
+        self._catch_up()
         return stop
+
+    def _took(self, step: Step) -> None:
+        self._made.update(((step.index, slot), output) for slot, output in enumerate(step.outputs))
+        if isinstance(self._reference, Making) and not self._reference.ready:
+            self.progress("run", step.index + 1, len(self.net))
+            self._waiting.append((step, self.judged[step.index].run))
+        else:
+            self.take(step, self.judged[step.index].run, "run")
+
+    def _catch_up(self) -> None:
+        """Compare what ran before there were golden values; numpy does that in several threads."""
+        waiting, self._waiting = self._waiting, []
+        if waiting:
+            self.golden  # noqa: B018 - wait for it here, once
+            with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+                list(pool.map(lambda one: self._note(*one), waiting))
 
     def _run_to(self, replaced: int) -> None:
         session = self.session
@@ -251,17 +287,22 @@ class Judge:
             stop = session.step(replaced + 1 - session.position)
             if stop.reason in ("failed", "died", "timeout"):
                 session.skip()
-        self._replace(self.net.operators[replaced], [])
+        self.replace(self.net.operators[replaced], [])
 
-    def _take(self, step: Step, side: Side, what: str) -> None:
+    def take(self, step: Step, side: Side, what: str) -> None:
+        """Compare what a step wrote."""
         self.progress(what, step.index + 1, len(self.net))
+        self._note(step, side)
+
+    def _note(self, step: Step, side: Side) -> None:
         side.status = step.status
         for slot, output in enumerate(step.outputs):
             comparison = self._compare(step, slot, output)
             if comparison is not None:
                 side.comparisons[slot] = comparison
 
-    def _take_failure(self, stop: Stop, side: Side) -> None:
+    def take_failure(self, stop: Stop, side: Side) -> None:
+        """Note how an operator failed, or ended its process."""
         side.status = "failed" if stop.reason == "failed" else "died"
         side.error = stop.detail
 
@@ -283,72 +324,7 @@ class Judge:
         quanta = self.session.history.quanta(step)
         return compare_blobs(actual, golden, self.tolerances.of(actual, golden, op.type, quanta))
 
-    # -- each operator alone ------------------------------------------------------------------
-
-    def _alone(self) -> None:
-        session = self.session
-        dead: Dict[str, int] = {}
-        while session.position < len(self.net):
-            judged = self.judged[session.position]
-            lost = [dead[name] for name in judged.operator.inputs if name in dead]
-            if lost:
-                judged.reason = "its input has no value: operator %d failed and has no golden output" % lost[0]
-                session.skip()
-                self._replace(judged.operator, [])
-            else:
-                self._step_alone(judged)
-            self._bury(judged, lost, dead)
-
-    def _bury(self, judged: Judged, lost: List[int], dead: Dict[str, int]) -> None:
-        """Note which blobs have no value, since what writes them failed and nothing could take its place."""
-        op = judged.operator
-        for slot, name in enumerate(op.outputs):
-            golden = self.golden.blob((op.index, slot))
-            if (judged.alone.error or lost) and (golden is None or golden.array is None):
-                dead[name] = lost[0] if lost else op.index
-            else:
-                dead.pop(name, None)
-
-    def _step_alone(self, judged: Judged) -> None:
-        session = self.session
-        stop = session.step()
-        if stop.reason == "interrupted":
-            raise KeyboardInterrupt
-        if stop.reason in ("failed", "died", "timeout"):
-            self._take_failure(stop, judged.alone)
-            session.skip()
-            self._replace(judged.operator, [])
-        elif stop.steps:
-            step = stop.steps[-1]
-            self._take(step, judged.alone, "alone")
-            if judged.alone.bad and self.hints:
-                step = self._look_closer(judged, step)
-            self._replace(step.operator, step.outputs)
-
-    def _look_closer(self, judged: Judged, step: Step) -> Step:
-        """Hints at what would explain a wrong value, and whether the operator gives it again; returns the last step."""
-        for slot, comparison in judged.alone.comparisons.items():
-            golden = self.golden.blob((step.index, slot))
-            made = self.session.kept(step.outputs[slot])
-            if comparison.verdict is Verdict.FAIL and golden and made and not _no_numbers(golden, made):
-                judged.values[slot] = np.array(made.real())
-                judged.hints += explain(judged.values[slot], np.asarray(golden.real()))
-        first = [self._bytes(output) for output in step.outputs]
-        self.session.back()
-        again = self.session.step()
-        if not again.steps or again.steps[-1].status != "ok":
-            return step
-        if [self._bytes(output) for output in again.steps[-1].outputs] != first and not is_random(step.operator):
-            judged.hints.append(
-                "not repeatable: it gives another value each time, so it reads memory that is not its own"
-            )
-        return again.steps[-1]
-
-    def _bytes(self, output: Output) -> bytes:
-        blob = self.session.kept(output)
-        return blob.array.tobytes() if blob is not None and blob.array is not None else b""
-
-    def _replace(self, op: Operator, outputs: Sequence[Output]) -> None:
+    def replace(self, op: Operator, outputs: Sequence[Output]) -> None:
         """Let each output hold its golden value, in the type in which Caffe2 computed it."""
         for slot, name in enumerate(op.outputs):
             golden = self.golden.blob((op.index, slot))
@@ -360,18 +336,9 @@ class Judge:
             made = outputs[slot] if slot < len(outputs) else None
             if made is not None and made.kind == INT8:
                 continue
-            kept = self.golden.kept((op.index, slot))
-            if kept is not None and made is not None and self._as_it_lies(made, kept):
-                self.session.put(name, kept)
-                continue
             value = _as_computed(np.asarray(golden.array), made)
             if value is not None:
                 self.session.feed(name, value)
-
-    def _as_it_lies(self, made: Output, kept: Kept) -> bool:
-        """Whether a golden value's file can take the place of what was made, without a copy of it."""
-        same = made.kind == kept.kind == TENSOR and made.summary.dtype == kept.summary.dtype
-        return same and not any(step.shares for step in self.session.steps[-1:])
 
     # -- labels -------------------------------------------------------------------------------
 
@@ -539,10 +506,6 @@ class Judge:
         if any(j.label == ORIGIN or j.run.bad and j.label == PROPAGATED for j in self.judged):
             return Verdict.FAIL
         return tally.verdict if not tally.failed else Verdict.FAIL
-
-
-def _no_numbers(*blobs: Blob) -> bool:
-    return any(blob.array is None or blob.array.dtype.kind in "OSU" for blob in blobs)
 
 
 def _as_computed(golden: np.ndarray, made: Optional[Output]) -> Optional[np.ndarray]:

@@ -12,14 +12,14 @@ import numpy as np
 from ..leftovers import scratch_folder
 from ..model import BACKENDS
 from ..net import Net
-from ..references import Elsewhere, Match, Reference, load, match_modules, open_onnx_values
+from ..references import Elsewhere, Making, Match, Reference, begin_onnxruntime, load, match_modules, open_onnx_values
 from ..stepper import Session
 from ..workspace.runtime import find_runtime
 from .against import Against
 from .lockstep import run_elsewhere, run_imported
 from .tolerance import Tolerances
 
-__all__ = ["load_against", "make_reference", "matched", "undisturbed", "unpatched"]
+__all__ = ["begin_reference", "load_against", "make_reference", "matched", "undisturbed", "unpatched"]
 
 Progress = Callable[[int, int, str], None]
 
@@ -51,6 +51,26 @@ def make_reference(
     if _is_of_another_importer(session, found):
         return open_onnx_values(found.source, Net.from_json(found.meta["net"]))
     return matched(session, found) if match and found.meta.get("engine") == "torch" else found
+
+
+def begin_reference(
+    session: Session,
+    spec: str,
+    directory: str,
+    name_map: Optional[str] = None,
+    engine_runtime: Optional[str] = None,
+    timeout: Optional[float] = None,
+    match: bool = True,
+    progress: Optional[Progress] = None,
+    shown: Optional[Callable[[str], None]] = None,
+) -> Making:
+    """As `make_reference`, beside what the session does meanwhile where that does not need the session itself."""
+    model = session.model.files.get("onnx")
+    if spec == "onnxruntime" and model:
+        python = find_runtime(engine_runtime).python if engine_runtime else _python(session)
+        return begin_onnxruntime(model, session.inputs, directory, python, progress, shown, timeout)
+    made = make_reference(session, spec, directory, name_map, engine_runtime, timeout, match, progress, shown)
+    return Making(lambda: made)
 
 
 def load_against(

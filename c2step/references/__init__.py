@@ -8,6 +8,7 @@ from .engine import Engine
 from .exposing import Exposed, expose
 from .making import Maker, make_onnxruntime, make_torch
 from .matching import Match, match_modules
+from .meanwhile import Making, begin_onnxruntime
 from .reference import Reference, open_capture, open_folder, open_npz, open_onnx_values
 from .sources import Elsewhere, load, maker, open_files
 from .truth import NodeTruth, Truth
@@ -17,10 +18,12 @@ __all__ = [
     "Engine",
     "Exposed",
     "Maker",
+    "Making",
     "Match",
     "NodeTruth",
     "Reference",
     "Truth",
+    "begin_onnxruntime",
     "expose",
     "load",
     "maker",

@@ -84,6 +84,7 @@ class Maker:
         self.engine: Optional[Engine] = None
         self.told: Dict[str, Any] = {}
         self.deaths = 0
+        self._cancelled = False
 
     def __enter__(self) -> "Maker":
         return self
@@ -116,13 +117,23 @@ class Maker:
         """The engine, with the model open; `told` is what it said of it."""
         if self.engine is None:
             self.engine = Engine(self.python, self.module, self.name, self.shown)
+            if self._cancelled:
+                self.engine.kill()
             self.told = self.engine.ask(dict(request, do="open"), capture.heard, self.timeout)
         return self.engine
 
-    def buried(self) -> None:
-        """The process ended: count it, and let the next request start another."""
+    def buried(self, death: WorkerDied) -> None:
+        """The process ended: count it, and let the next request start another; raises it where that was asked for."""
+        if self._cancelled:
+            raise death
         self.deaths += 1
         self.close()
+
+    def cancel(self) -> None:
+        """From another thread: end the process, and start it no more."""
+        self._cancelled, engine = True, self.engine
+        if engine is not None:
+            engine.kill()
 
     def close(self) -> None:
         """End the process."""
@@ -162,7 +173,7 @@ class OnnxRuntime(Maker):
                 engine.ask(capture.nodes(start), capture.heard, self.timeout)
                 return
             except WorkerDied as death:
-                self.buried()
+                self.buried(death)
                 start = capture.bury(death)
                 notes.append(death.message)
                 capture.write_header()
@@ -226,7 +237,7 @@ class Whole(Maker):
             done = engine.ask(dict(self.running, do="run", out=capture.out, files=capture.files()), capture.heard,
                               self.timeout)  # fmt: skip
         except WorkerDied as death:
-            self.buried()
+            self.buried(death)
             raise ReferenceFailed(death.message, "values up to there are in %s" % capture.out) from death
         capture.header["notes"] += done["notes"]
         capture.write_header()

@@ -60,7 +60,9 @@ class Workspace:
 
         `request` also has `tick` (a running number for file names), `record` (directory, level,
         types, match, packs, max_bytes, on_full; or None), `wraps`, `conditions` (operator indices, text) and
-        `watched` (blobs), after which to stop.  Returns "done", "hit", "stopped", "failed" or "full".
+        `watched` (blobs), after which to stop, and `replace`: by an operator's index, values as `restore` takes
+        them, which blobs hold as soon as it has run and what it wrote is recorded.  Returns "done", "hit",
+        "stopped", "failed" or "full".
         """
         raise NotImplementedError
 

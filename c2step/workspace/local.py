@@ -69,6 +69,7 @@ class LocalWorkspace(Workspace):
         self._loaded: Optional[Loaded] = None
         self._opened: Optional[Opened] = None
         self._operators: Dict[int, _Operator] = {}
+        self._recurrent: List[int] = []
         self._created: Dict[int, str] = {}
         self._original: Dict[int, Any] = {}  # the OperatorDefs of edited operators as they were
         self._sharing = Sharing(_view)
@@ -105,6 +106,7 @@ class LocalWorkspace(Workspace):
             self._forget(list(self._created))
             self._opened = open_model(loaded, spec, lambda index, label: self._status.enter(CONVERT, index, label))
         self._created, self._original, self._operators = {}, {}, {}
+        self._recurrent = _recurrent(self._opened.predict_net)
         for index, changes in spec.get("edits") or ():
             self.edit(index, changes)
         self._status.enter(IDLE)
@@ -189,6 +191,7 @@ class LocalWorkspace(Workspace):
         recorder = Recorder(request.get("record"), request.get("wraps") or ())
         judging = Judging(request.get("conditions") or (), request.get("watched") or ())
         tick = int(request.get("tick", 0))
+        replacing = request.get("replace") or {}
         with self._current():
             for index in range(request["first"], request["last"]):
                 if self._status.stop_asked():
@@ -197,6 +200,9 @@ class LocalWorkspace(Workspace):
                 on_events([event])
                 if event["status"] != "ok":
                     return self._done("full" if event["status"] == "full" else "failed")
+                if str(index) in replacing:
+                    self._part([value["name"] for value in replacing[str(index)]])
+                    self._put(replacing[str(index)])
                 if judging.hit(index, self._operator(index), event):
                     return self._done("hit")
                 tick += 1
@@ -354,13 +360,17 @@ class LocalWorkspace(Workspace):
             for name in remove:
                 self._remove(name)
             self._forget(reset)
-            for value in values:
-                self._status.enter(FEED, -1, value["name"])
-                blob = stored_blob(value)
-                assert blob.array is not None
-                self._let_go(blob.name)
-                reader.feed(blob.name, np.asarray(blob.array), blob.kind, blob.scale, blob.zero_point)
+            self._put(values)
             self._status.enter(IDLE)
+
+    def _put(self, values: Sequence[Dict[str, Any]]) -> None:
+        """Let blobs hold what is in files."""
+        for value in values:
+            self._status.enter(FEED, -1, value["name"])
+            blob = stored_blob(value)
+            assert blob.array is not None
+            self._let_go(blob.name)
+            reader.feed(blob.name, np.asarray(blob.array), blob.kind, blob.scale, blob.zero_point)
 
     def share(self, pairs: Sequence[Tuple[str, str]]) -> None:
         """Let the first blob of each pair have the storage of the second, as `Alias` does; it keeps its shape."""
@@ -392,8 +402,9 @@ class LocalWorkspace(Workspace):
         The outputs of RecurrentNetwork are parts of the states of all time steps, without a hold on them.
         """
         lost, found = set(names), set(names)
-        for op in self._operators.values():
-            if op.type == "RecurrentNetwork" and not lost.isdisjoint(op.output + op.unnamed):
+        for index in self._recurrent:
+            op = self._operator(index)
+            if not lost.isdisjoint(op.output + op.unnamed):
                 found.update(op.output + op.unnamed)  # where Caffe2 does not tell where its tensors are
         for blob in [reader.read(name) for name in self._sharing.storage.reached(found) - lost]:
             if blob.array is not None:
@@ -426,6 +437,7 @@ class LocalWorkspace(Workspace):
         original = self._original.setdefault(index, _copied(net.op[index]))
         net.op[index].CopyFrom(edited(original, changes))
         self._operators.pop(index, None)
+        self._recurrent = _recurrent(net)
         with self._current():
             self._forget([index])
         return self._model().to_net().to_json()["operators"][index]  # type: ignore[no-any-return]
@@ -546,6 +558,10 @@ def stored_blob(value: Dict[str, Any]) -> Blob:
 
 def _view(name: str) -> Blob:
     return reader.read(name, view=True)
+
+
+def _recurrent(net: Any) -> List[int]:
+    return [index for index, op in enumerate(net.op) if op.type == "RecurrentNetwork"]
 
 
 def _copied(op: Any) -> Any:

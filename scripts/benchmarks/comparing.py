@@ -6,7 +6,7 @@ from typing import List
 import numpy as np
 
 from c2step.compare.blame import blame as blamed
-from c2step.compare.loading import make_reference
+from c2step.compare.loading import begin_reference
 from c2step.compare.metrics import measure
 from c2step.launch import default_keep
 
@@ -34,7 +34,7 @@ def _blame(setting: Setting, name: str) -> Row:
         def ours() -> float:
             session.restart(default_keep())
             with setting.temporary() as folder:
-                return timed(lambda: blamed(session, make_reference(session, "onnxruntime", folder)))()
+                return timed(lambda: blamed(session, begin_reference(session, "onnxruntime", folder)))()
 
         def theirs() -> float:
             return setting.bare.seconds("both", name=loaded, path=model.path, inputs=model.inputs)
