@@ -133,7 +133,7 @@ def test_environment_is_made_once(place):
     first, second = place.environment(), place.environment()
     assert "Installing" in first.stderr and first.stdout == "made\n"
     assert (second.stdout, second.stderr) == ("made\n", "")
-    assert place.asked() == ["pip>=21.3", "numpy"]
+    assert place.asked() == ["pip>=22.1", "numpy"]
 
 
 def test_environment_that_was_cut_short_is_made_anew(place):
@@ -166,7 +166,7 @@ def test_changed_pins_are_installed_into_the_same_environment(place):
     with open(str(place.root / "docker" / "pins" / "caffe2.txt"), "a") as pins:
         pins.write("more==1.0\n")
     assert "Installing" in place.environment().stderr
-    assert place.asked() == ["pip>=21.3", "numpy"] * 2
+    assert place.asked() == ["pip>=22.1", "numpy"] * 2
     assert kept.exists()
 
 
