@@ -85,7 +85,7 @@ class Sweep:
 
     def write_csv(self, path: str, what: str = "operators") -> None:
         """Write a table as CSV."""
-        with open(path, "w", newline="", encoding="utf-8") as file:
+        with open(path, "w", newline="", encoding="utf-8", errors="surrogateescape") as file:  # any file's name
             write_csv(self.table(what), file)
 
 
