@@ -10,6 +10,7 @@ import sys
 import numpy as np
 import pytest
 from caffe2.proto import caffe2_pb2
+from caffe2.python import core
 
 from c2step import cli
 from c2step.compare.matrix import BITWISE, CLOSE, DIFFERS, matrix
@@ -209,3 +210,24 @@ def test_the_readme(working, checkout, older_caffe2, first_caffe2):
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, universal_newlines=True)  # fmt: skip
         assert done.returncode == (1 if " lint " in line else 0), "%s\n%s" % (line, done.stdout)
     assert len(lines) == 2
+
+
+def test_the_default_may_be_named(models):
+    folder = os.path.join(models, "digits_native")
+    nets = {role: os.path.join(folder, role + ".pb") for role in ("init_net", "predict_net")}
+    with open_session(None, [os.path.join(folder, "input.npz")], runtime="default", **nets) as session:
+        assert session.versions_of_runtime["torch"]
+
+
+def test_copies_between_devices_are_copies(tmp_path):
+    net = caffe2_pb2.NetDef(name="gpu")
+    net.device_option.device_type = 1
+    for type_, reads, writes in (("CopyCPUToGPU", "x", "a"), ("Relu", "a", "b"), ("CopyGPUToCPU", "b", "y")):
+        net.op.add().CopyFrom(core.CreateOperator(type_, [reads], [writes]))
+    net.external_input.append("x")
+    (tmp_path / "predict_net.pb").write_bytes(net.SerializeToString())
+    x = np.array([-1, 2], np.float32)
+    with open_session(None, {"x": x}, predict_net=str(tmp_path / "predict_net.pb")) as session:
+        assert any("CopyGPUToCPU, which only a GPU has, as Copy" in note for note in session.model.notes)
+        assert session.cont().reason == "end"
+        assert np.array_equal(session.fetch("y").array, np.maximum(x, 0))

@@ -56,7 +56,9 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _runtimes(words: str) -> List[str]:
-    found = environments() + images()[0] if words == "all" else [word for word in words.split(",") if word]
+    found = (
+        environments() + images()[0] if words == "all" else [word.strip() for word in words.split(",") if word.strip()]
+    )
     if not found:
         raise UsageError("--runtimes names none", "--runtimes default,1.2.0; c2step runtimes lists what is there")
     return found

@@ -102,6 +102,9 @@ def _drop_repeated(init: Any, predict: Any) -> List[str]:
     ]
 
 
+_COPIES = ("CopyCPUToGPU", "CopyGPUToCPU")  # registered where there is a GPU; on one device they copy
+
+
 def map_to_cpu(net: Any, role: str) -> List[str]:
     """Point every device option of a net, and of the nets inside it, at the CPU; the seed stays."""
     counts: Dict[str, int] = {}
@@ -124,6 +127,10 @@ def _map_devices(net: Any, counts: Dict[str, int]) -> None:
         if kind:
             key = "%s of an operator" % kind
             counts[key] = counts.get(key, 0) + 1
+        if op.type in _COPIES:
+            key = "%s, which only a GPU has, as Copy" % op.type
+            counts[key] = counts.get(key, 0) + 1
+            op.type = "Copy"
         for arg in op.arg:
             if arg.HasField("n"):
                 _map_devices(arg.n, counts)

@@ -16,7 +16,7 @@ from typing import Iterable, List, NamedTuple, Optional, Union
 from ..errors import RuntimeMissing
 from .container import Container
 
-__all__ = ["ROOT", "AnyRuntime", "Runtime", "find_runtime", "has_caffe2"]
+__all__ = ["DEFAULT", "ROOT", "AnyRuntime", "Runtime", "find_runtime", "has_caffe2"]
 
 # The checkout, where there is one: set-up makes its environments in it.
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -61,6 +61,7 @@ class Runtime(NamedTuple):
         return self.name
 
 
+DEFAULT = "default"  # the word for what is used where --runtime is not given
 AnyRuntime = Union[Runtime, Container]
 
 
@@ -75,8 +76,8 @@ def has_caffe2() -> bool:
 
 def find_runtime(spec: Optional[str] = None) -> AnyRuntime:
     """The interpreter that `--runtime` names, or the default one; RuntimeMissing where there is none."""
-    spec = spec or os.environ.get(_ENVIRONMENT) or ""
-    if spec:
+    spec = (spec or os.environ.get(_ENVIRONMENT) or "").strip()
+    if spec and spec != DEFAULT:
         return _named(spec)
     if has_caffe2():
         return Runtime(sys.executable, "this interpreter")
@@ -100,7 +101,8 @@ def _named(spec: str) -> AnyRuntime:
         path = os.path.join(path, "bin", "python")
     if not os.access(path, os.X_OK):
         raise RuntimeMissing(
-            "runtime %s: %s is no program" % (spec, path), "--runtime python:/path/to/python or docker:IMAGE"
+            "runtime %s: %s is no program" % (spec, path or "nothing"),
+            "a version such as 1.2.0, python:/path/to/python or docker:IMAGE is wanted; c2step runtimes lists them",
         )
     return Runtime(os.path.abspath(path), "python:%s" % path)
 

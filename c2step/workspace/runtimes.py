@@ -8,11 +8,10 @@ from typing import Any, Dict, List, NamedTuple, Tuple
 
 from ..errors import C2StepError, WorkerDied
 from .process import ProcessWorkspace
-from .runtime import ROOT, find_runtime, has_caffe2
+from .runtime import DEFAULT, ROOT, find_runtime, has_caffe2
 
 __all__ = ["DEFAULT", "Probe", "environments", "images", "obtainable", "probe"]
 
-DEFAULT = "default"  # the word for what is used where --runtime is not given
 _DOCKER_SECONDS = 5.0
 
 
