@@ -280,6 +280,8 @@ class Timeline:
         named = ", ".join(lost[:3]) + (" and %d more" % (len(lost) - 3) if len(lost) > 3 else "")
         was = "was" if len(lost) == 1 else "were"
         note = "%s %s made again by running %s" % (named, was, _counted(len(self.steps), "operator"))
+        if self._spec.get("edits"):
+            note += ", as they are edited now"
         chances = [op for op in {step.operator for step in self.steps} if self._left_to_chance(op)]
         if chances:
             shown = sorted(chances, key=lambda op: op.index)[:3]
