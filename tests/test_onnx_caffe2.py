@@ -23,6 +23,7 @@ from c2step.errors import ConversionError, RuntimeMissing, UsageError
 from c2step.launch import open_session
 from c2step.references import open_npz
 from c2step.reproducing import make_repro
+from c2step.sweeping import sweep
 from oracle import run_net
 from repair_support import model_of, node, rand, run_onnxruntime
 
@@ -336,6 +337,16 @@ def test_a_run_by_the_other_importer_is_compared_by_onnx_names(saved, first_caff
         for spec in (kept, "backend:onnx_caffe2"):
             found = blame(opened, make_reference(opened, spec, str(tmp_path / "made")))
             assert found.verdict is Verdict.PASS and found.tally.compared == 7
+
+
+def test_a_sweep_of_the_importers_differences(saved, first_caffe2):
+    model, inputs = differing()
+    found = sweep(
+        saved(model), [inputs, {"x": ROWS + 1}], "backend:caffe2", jobs=1, runtime="1.0.1", backend="onnx_caffe2"
+    ).to_json()
+    assert [
+        (row["index"], row["type"], row["labels"][ORIGIN]) for row in found["operators"] if row["labels"].get(ORIGIN)
+    ] == [(1, "Selu", 2)]
 
 
 def test_what_the_other_importer_fails_at_is_said(saved, first_caffe2, tmp_path):

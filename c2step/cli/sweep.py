@@ -88,6 +88,7 @@ def _plan(options: argparse.Namespace) -> Plan:
         init_net=options.init_net,
         predict_net=options.predict_net,
         importing=options.importing,
+        backend=options.backend,
         dims=parse_dims(options.dim),
         partial=options.partial,
         seed=options.random_inputs,

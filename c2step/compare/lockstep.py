@@ -1,7 +1,7 @@
 """The same run elsewhere: the same nets on another runtime, or the same model by another importer."""
 
 import tempfile
-from typing import List, Optional
+from typing import List, Optional, Sequence
 
 from ..errors import UsageError, near
 from ..launch import open_session
@@ -12,7 +12,7 @@ from ..stepper import Session, Stop
 from ..workspace.process import ProcessWorkspace
 from ..workspace.runtime import Runtime
 
-__all__ = ["run_elsewhere", "run_imported", "run_through"]
+__all__ = ["imported_values", "open_imported", "run_elsewhere", "run_imported", "run_through"]
 
 
 def run_through(session: Session) -> List[Stop]:
@@ -55,37 +55,42 @@ def run_imported(session: Session, backend: str, directory: str, timeout: Option
 
     The two nets have other operators, so values go by the names that the model gives them.
     """
+    with open_imported(session, backend, directory, timeout) as other:
+        return imported_values(other, directory, run_through(other))
+
+
+def open_imported(session: Session, backend: str, directory: str, timeout: Optional[float] = None) -> Session:
+    """The session's ONNX model and inputs, opened by another importer on the same runtime, with a capture."""
     if backend not in BACKENDS:
         raise UsageError("there is no backend %s" % backend, near(backend, BACKENDS) or "; ".join(BACKENDS))
     if session.model.kind != "onnx":
         raise UsageError("backend:%s converts ONNX models, and these are Caffe2 nets" % backend)
-    spec = session.spec
-    with open_session(
-        spec["model"],
+    other = open_session(
+        session.spec["model"],
         session.inputs,
         runtime=_same_runtime(session),
         in_process=not isinstance(session.workspace, ProcessWorkspace),
-        dims=spec.get("dims"),
-        partial=spec.get("partial", False),
+        dims=session.spec.get("dims"),
+        partial=session.spec.get("partial", False),
         timeout=timeout,
         keep=Keep(directory),
         backend=backend,
-    ) as other:
-        for name in set(session.drawn) & set(other.drawn):
-            other.feed(name, session.drawn[name])
-        failed = run_through(other)
-        net, notes = other.model.predict_net, list(other.model.notes)
-    reference = open_onnx_values(directory, net)
-    reference.source, reference.notes = "backend:" + backend, notes
-    values = net.onnx_values()
+    )
+    for name in set(session.drawn) & set(other.drawn):
+        other.feed(name, session.drawn[name])
+    return other
+
+
+def imported_values(other: Session, directory: str, failed: Sequence[Stop]) -> Reference:
+    """What a session of `open_imported` has computed, and why other values are missing."""
+    net = other.model.predict_net
+    reference, values = open_onnx_values(directory, net), net.onnx_values()
+    reference.source, reference.notes = "backend:%s" % other.spec["backend"], list(other.model.notes)
     for stop in failed:
         assert stop.operator
-        for slot in range(len(stop.operator.outputs)):
-            reference.missing[values.get((stop.operator.index, slot), "")] = "%s %s there: %s" % (
-                stop.operator,
-                stop.reason,
-                stop.detail,
-            )
+        reason = "%s %s there: %s" % (stop.operator, stop.reason, stop.detail)
+        places = ((stop.operator.index, slot) for slot in range(len(stop.operator.outputs)))
+        reference.missing.update((values[place], reason) for place in places if place in values)
     return reference
 
 

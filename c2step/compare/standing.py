@@ -5,7 +5,7 @@ Engines keep what they have read and prepared, another Caffe2 keeps its nets; fi
 
 import os
 import tempfile
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable, Dict, List, Optional, Sequence
 
 from ..errors import CaptureError, UsageError
 from ..launch import open_session
@@ -13,10 +13,10 @@ from ..recording import Keep
 from ..references import Elsewhere, Maker, Reference, maker, open_capture, open_files
 from ..references.archive import archive_of, open_archive
 from ..references.reference import is_capture
-from ..stepper import Session
+from ..stepper import Session, Stop
 from ..workspace.runtime import find_runtime
 from .loading import matched
-from .lockstep import run_through
+from .lockstep import imported_values, open_imported, run_through
 
 __all__ = ["GOLDEN_FOLDER", "Source", "open_source"]
 
@@ -63,7 +63,7 @@ def open_source(
     if isinstance(found, Maker):
         return _Engine(found)
     if isinstance(found, Elsewhere):
-        return _Elsewhere(found, timeout)
+        return (_Imported if found.kind == "backend" else _Elsewhere)(found, timeout)
     return _Files(spec, names)
 
 
@@ -90,17 +90,16 @@ class _Elsewhere(Source):
     """The same nets on another runtime, opened once for each time that they are converted."""
 
     def __init__(self, where: Elsewhere, timeout: Optional[float]) -> None:
-        if where.kind == "backend":
-            raise UsageError("backend:%s: not here yet" % where.value, "python:PATH compares with another Caffe2")
-        self._runtime = where.value if where.kind == "runtime" else "%s:%s" % (where.kind, where.value)
+        self._where = where
         self._timeout = timeout
         self._other: Optional[Session] = None
         self._of: Optional[Session] = None
 
     def make(self, session: Session, key: str, directory: str) -> Reference:
         other = self._opened(session, directory)
-        self.deaths += sum(stop.reason != "failed" for stop in run_through(other))
-        reference = open_capture(directory)
+        failed = run_through(other)
+        self.deaths += sum(stop.reason != "failed" for stop in failed)
+        reference = self._values(other, directory, failed)
         reference.notes = []
         return reference
 
@@ -109,15 +108,22 @@ class _Elsewhere(Source):
             self._other.restart(Keep(directory), session.inputs)
         else:
             self.close()
-            with tempfile.TemporaryDirectory(prefix="c2step-nets-") as nets:
-                paths = session.workspace.convert(nets)
-                self._other = open_session(
-                    None, session.inputs, paths[0], paths[1], self._runtime, timeout=self._timeout, keep=Keep(directory)
-                )
-            self._of = session
+            self._other, self._of = self._open(session, directory), session
         for name, array in session.drawn.items():
             self._other.feed(name, array)
         return self._other
+
+    def _open(self, session: Session, directory: str) -> Session:
+        where, timeout = self._where, self._timeout
+        runtime = where.value if where.kind == "runtime" else "%s:%s" % where
+        with tempfile.TemporaryDirectory(prefix="c2step-nets-") as nets:
+            paths = session.workspace.convert(nets)
+            return open_session(
+                None, session.inputs, paths[0], paths[1], runtime, timeout=timeout, keep=Keep(directory)
+            )
+
+    def _values(self, other: Session, directory: str, failed: Sequence[Stop]) -> Reference:
+        return open_capture(directory)
 
     def about(self, reference: Reference) -> Dict[str, Any]:
         versions = {name: v for name, v in reference.meta.get("versions", {}).items() if name != "executable"}
@@ -131,6 +137,16 @@ class _Elsewhere(Source):
         if self._other is not None:
             self._other.close()
         self._other = self._of = None
+
+
+class _Imported(_Elsewhere):
+    """The same model by another importer, on the same runtime."""
+
+    def _open(self, session: Session, directory: str) -> Session:
+        return open_imported(session, self._where.value, directory, self._timeout)
+
+    def _values(self, other: Session, directory: str, failed: Sequence[Stop]) -> Reference:
+        return imported_values(other, directory, failed)
 
 
 class _Files(Source):

@@ -53,7 +53,7 @@ class Measurer:
             plan = self.plan
             self._workspace = make_workspace(plan.runtime, timeout=plan.timeout, max_memory=plan.max_memory)
             self._spec = model_spec(
-                plan.model, plan.init_net, plan.predict_net, plan.importing, plan.dims, plan.partial
+                plan.model, plan.init_net, plan.predict_net, plan.importing, plan.dims, plan.partial, plan.backend
             )
             self._spec.update(unpack_folder(self._workspace, plan.model))
             self._declares = self._workspace.declare(self._spec)

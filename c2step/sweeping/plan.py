@@ -9,6 +9,7 @@ from ..compare.standing import GOLDEN_FOLDER
 from ..compare.tolerance import Tolerances
 from ..errors import UsageError
 from ..importer.inputs import Preprocess
+from ..model import BACKENDS
 from ..references import maker, open_files
 
 __all__ = ["Plan"]
@@ -30,6 +31,7 @@ class Plan:
     init_net: Optional[str] = None
     predict_net: Optional[str] = None
     importing: str = "faithful"
+    backend: str = BACKENDS[0]
     dims: Dict[str, int] = field(default_factory=dict)
     partial: bool = False
     seed: Optional[int] = None
@@ -68,6 +70,8 @@ class Plan:
         word, _, rest = self.against.partition(":")
         if not self.against or os.path.exists(self.against):
             return "files" if self.against else ""
+        if word == "backend":
+            return self.against
         return "%s:%s" % (word, rest.rpartition(":")[2]) if word in ("torch", "keras", "keras-nchw") else word
 
     def checked(self) -> "Plan":
