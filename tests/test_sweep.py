@@ -13,11 +13,14 @@ import numpy as np
 import pytest
 
 import c2step
+from c2step.analyses.channels import channels
+from c2step.capture import Capture
 from c2step.cli import main
 from c2step.cli.against import reference_for
 from c2step.compare.blame import blame
 from c2step.compare.tolerance import Tolerances
 from c2step.errors import C2StepError, CaptureError, ConversionError, InputError, UsageError
+from c2step.recording import Keep
 from c2step.sweeping.job import peak_of
 from reference_support import node, write_model
 from sweep_support import ENGINE, JOB, WORKER, below, write_digits
@@ -320,6 +323,23 @@ def test_statistics_are_numpys_over_all_inputs(digits, cnn, monkeypatch):
     means = [np.nanmean(value, dtype=np.float64) for value in values]
     assert blob["mean"]["median"] == pytest.approx(np.median(means), rel=1e-5)
     assert blob["nan"]["max"] == np.isnan(values[2]).sum() > 0 and blob["nan"]["worst"] == "2"
+
+
+def test_channels_are_those_of_captures_of_all_inputs(digits, cnn, tmp_path, monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    some = [os.path.join(digits, "%03d.npy" % i) for i in range(3)]
+    for number, path in enumerate(some):
+        with c2step.open(cnn, [path], in_process=True, keep=Keep(str(tmp_path / str(number)))) as session:
+            session.cont()
+    wanted = {str(blob.blob): blob for blob in channels([Capture(str(tmp_path / str(i))) for i in range(3)])}
+    found = c2step.sweep(cnn, some, jobs=2, channels=True)
+    blobs = {blob["blob"]: blob.get("channels") for operator in found.operators for blob in operator["blobs"]}
+    assert {name for name, said in blobs.items() if said} == set(wanted)
+    for name, blob in wanted.items():
+        assert (blobs[name]["dead"], blobs[name]["weak"]) == (blob.dead, blob.weak)
+        assert blobs[name]["mean"] == pytest.approx(blob.mean, rel=1e-12) and blobs[name]["largest"] == blob.largest
+    with pytest.raises(UsageError, match="where nothing is compared"):
+        c2step.sweep(cnn, some, "onnxruntime", channels=True)
 
 
 def test_all_jobs_have_the_weights_that_one_of_them_drew(tmp_path):

@@ -1,6 +1,6 @@
 """What the channels of each blob do, over the inputs of one capture or many: mean activation, dead and weak ones."""
 
-from typing import Any, Dict, Iterable, List, NamedTuple, Optional
+from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Optional
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from ..digests import of_header
 from ..errors import UsageError
 from ..net import BlobVersion
 
-__all__ = ["Channels", "channels"]
+__all__ = ["ChannelSums", "Channels", "channel_figures", "channels"]
 
 
 class Channels(NamedTuple):
@@ -41,14 +41,14 @@ def channels(captures: Iterable[Capture], weak_share: float = 0.01, axis: int = 
     """
     listed = list(captures)
     _same_model(listed)
-    sums: Dict[BlobVersion, _Sums] = {}
+    sums: Dict[BlobVersion, ChannelSums] = {}
     for capture in listed:
         for stored in capture.blobs():
             blob = capture.load(stored.name, stored.version, mapped=True) if capture.has_value(stored) else None
-            array = None if blob is None else _batched(blob, axis)
-            if array is not None:
+            figures = None if blob is None else channel_figures(blob, axis)
+            if figures is not None:
                 key = BlobVersion(stored.name, stored.version)
-                sums.setdefault(key, _Sums(stored.type)).add(array)
+                sums.setdefault(key, ChannelSums(stored.type)).add(figures)
     if not sums:
         places = ", ".join(capture.path for capture in listed)
         raise UsageError("no blob of %s has an axis %d with numbers" % (places, axis), "--axis 1 is that of NCHW")
@@ -65,15 +65,25 @@ def _same_model(captures: List[Capture]) -> None:
                              "channels go by blob names: give captures of one model")  # fmt: skip
 
 
-def _batched(blob: Blob, axis: int) -> Optional[np.ndarray]:
-    """The values as (channels, rest), None where the blob has no channels."""
+def channel_figures(blob: Blob, axis: int = 1) -> Optional[Dict[str, Any]]:
+    """Of each channel the sum of its values, the number of zeros, the largest |x|, and how many values each has.
+
+    As plain JSON; None where the blob has no channels.
+    """
     array = None if blob.kind == STRING else blob.real()
     if array is None or not -array.ndim <= axis < array.ndim or array.dtype.kind not in "fiu" or not array.size:
         return None
-    return np.moveaxis(array, axis, 0).reshape(array.shape[axis], -1)
+    rows = np.moveaxis(array, axis, 0).reshape(array.shape[axis], -1)
+    with np.errstate(all="ignore"):
+        total = rows.sum(1, dtype=np.float64)
+        largest = np.maximum(rows.max(1).astype(np.float64), -rows.min(1).astype(np.float64))
+    zeros = (rows == 0).sum(1)
+    return {"count": rows.shape[1], "sum": total.tolist(), "zeros": zeros.tolist(), "largest": largest.tolist()}
 
 
-class _Sums:
+class ChannelSums:
+    """The figures of one blob's channels over many inputs, added in their order."""
+
     def __init__(self, type: str) -> None:
         self.type = type
         self.captures = self.count = 0
@@ -81,18 +91,16 @@ class _Sums:
         self.zeros: Any = None
         self.largest: Any = None
 
-    def add(self, array: np.ndarray) -> None:
-        """Add one capture's values; another number of channels is left out."""
-        if self.sum is not None and len(self.sum) != len(array):
+    def add(self, figures: Mapping[str, Any]) -> None:
+        """Add what `channel_figures` gave for one input; another number of channels is left out."""
+        total, zeros, largest = (np.array([float(v) for v in figures[key]]) for key in ("sum", "zeros", "largest"))
+        if self.sum is not None and len(self.sum) != len(total):
             return
-        with np.errstate(all="ignore"):
-            total, zeros = array.sum(1, dtype=np.float64), (array == 0).sum(1)
-            largest = np.maximum(array.max(1).astype(np.float64), -array.min(1).astype(np.float64))
         first = self.sum is None
         self.sum = total if first else self.sum + total
         self.zeros = zeros if first else self.zeros + zeros
         self.largest = largest if first else np.maximum(self.largest, largest)
-        self.captures, self.count = self.captures + 1, self.count + array.shape[1]
+        self.captures, self.count = self.captures + 1, self.count + figures["count"]
 
     def result(self, blob: BlobVersion, weak_share: float) -> Channels:
         """The figures over everything added."""

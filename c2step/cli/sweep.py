@@ -45,6 +45,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--against", default="", metavar="REFERENCE",
                        help="as `c2step blame` takes it, or a folder with golden values for each input by its name; "
                        "without it statistics of every blob are taken")  # fmt: skip
+    group.add_argument("--channels", action="store_true",
+                       help="without a reference: which channels are dead or weak over all inputs")  # fmt: skip
     group.add_argument("--names", metavar="FILE.json", help="the blob that each file of a folder or .npz holds")
     group.add_argument("--engine-runtime", metavar="python:PATH", help="the interpreter that makes the reference")
     group.add_argument("--continue-from-reference", action="store_true",
@@ -105,6 +107,7 @@ def _plan(options: argparse.Namespace) -> Plan:
         rtol=options.rtol,
         atol=options.atol,
         threads=options.threads,
+        channels=options.channels,
     )
     return plan.checked()
 

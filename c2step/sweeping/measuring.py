@@ -19,7 +19,7 @@ from ..stepper import Session
 from ..workspace import Workspace
 from .items import digest_of
 from .plan import Plan
-from .rows import blame_row, died, error_row, fed, run_row
+from .rows import add_channels, blame_row, died, error_row, fed, run_row
 
 __all__ = ["Measurer"]
 
@@ -121,7 +121,7 @@ class Measurer:
     def _keep(self, name: str) -> Keep:
         folder = os.path.join(self._blobs, name)
         os.mkdir(folder)
-        level = "full" if self.plan.against else "stats"
+        level = "full" if self.plan.against or self.plan.channels else "stats"
         return Keep(folder, level, default_keep(folder).max_bytes, journal=False)
 
     # -- measuring ----------------------------------------------------------------------------
@@ -139,7 +139,10 @@ class Measurer:
         return dict(row, reference=digest_of(file)) if file else row
 
     def _ran(self, session: Session) -> Dict[str, Any]:
-        row = run_row(session, session.cont())
+        stop = session.cont()
+        row = run_row(session, stop)
+        if self.plan.channels:
+            add_channels(row, session, stop)
         self._learn(session, None)
         return row
 

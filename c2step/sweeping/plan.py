@@ -24,7 +24,7 @@ class Plan:
 
     `against` is empty where nothing is compared.  `threads` is how many Caffe2 uses; results may depend on it
     in their last bits, so it never depends on the machine or on the number of jobs.  `drawn` is an .npz with what
-    init_net drew at random, the same for every job.
+    init_net drew at random, the same for every job.  With `channels` rows have the figures of each channel.
     """
 
     model: Optional[str] = None
@@ -48,6 +48,7 @@ class Plan:
     rtol: Optional[float] = None
     atol: Optional[float] = None
     threads: int = 1
+    channels: bool = False
     drawn: Optional[str] = None
 
     def to_json(self) -> Dict[str, Any]:
@@ -78,6 +79,8 @@ class Plan:
         """The same with absolute paths, so that it means the same everywhere; UsageError for what cannot be read."""
         self.tolerances()
         self.preprocessing()
+        if self.channels and self.against:
+            raise UsageError("channels are looked at where nothing is compared", "leave out --channels or --against")
         made = not self.against or maker(self.against, self.model or "", sys.executable) is not None
         if not made and not os.path.isdir(self.against):
             open_files(self.against)  # says what is wrong with it

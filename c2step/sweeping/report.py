@@ -7,7 +7,9 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
 
 import numpy as np
 
+from ..analyses.channels import ChannelSums
 from ..compare.blame import OK, ORIGIN, PROPAGATED, RECOVERED, UNCOMPARED
+from ..net import BlobVersion
 from .columns import Columns, spread
 from .rows import FIGURES, STATISTICS
 from .separate import Features
@@ -18,6 +20,7 @@ SIDES = ("run", "alone")
 LABELS = (ORIGIN, PROPAGATED, RECOVERED, OK, UNCOMPARED)
 SHOWN = 20  # inputs that are named for a label or a trouble; rows.jsonl has them all
 WORST = 10
+WEAK = 0.01  # of the median channel: what a weak one never reaches
 _RANKS = {"FAIL": 2, "INCONCLUSIVE": 1, "PASS": 0}
 Key = Tuple[int, str, Tuple[str, ...]]
 NameOf = Callable[[int], str]
@@ -76,6 +79,7 @@ class _Blob:
     def __init__(self, columns: Columns) -> None:
         self.shapes: List[Tuple[str, Tuple[int, ...]]] = []
         self.figures = {name: columns.new() for name in STATISTICS}
+        self.channels: Optional[ChannelSums] = None
 
     def add(self, position: int, row: Mapping[str, Any]) -> None:
         """Take in one input's summary."""
@@ -85,6 +89,9 @@ class _Blob:
         for name in STATISTICS:
             if name in row:
                 self.figures[name][position] = float(row[name])
+        if "channels" in row:
+            self.channels = self.channels or ChannelSums("")
+            self.channels.add(row["channels"])
 
     def to_json(self, name_of: NameOf) -> Dict[str, Any]:
         """As an entry of an operator's `blobs`."""
@@ -94,6 +101,9 @@ class _Blob:
             if found is not None:
                 found["lowest"] = int(np.nanargmin(column))
             said[name] = _named(found, name_of)
+        if self.channels is not None:
+            found = self.channels.result(BlobVersion("", 0), WEAK)._asdict()
+            said["channels"] = {key: found[key] for key in ("mean", "largest", "zeros", "dead", "weak")}
         return said
 
 

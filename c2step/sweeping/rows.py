@@ -7,6 +7,7 @@ from typing import Any, Dict, List, Mapping, Optional
 
 import numpy as np
 
+from ..analyses.channels import channel_figures
 from ..blob import STRING, TENSOR, Blob
 from ..compare.blame import Blame, Judged, Side
 from ..compare.verdict import Verdict
@@ -14,7 +15,7 @@ from ..errors import C2StepError
 from ..history import Step
 from ..stepper import Session, Stop
 
-__all__ = ["FIGURES", "STATISTICS", "blame_row", "died", "error_row", "fed", "run_row"]
+__all__ = ["FIGURES", "STATISTICS", "add_channels", "blame_row", "died", "error_row", "fed", "run_row"]
 
 FIGURES = ("max_abs", "rel_l2", "ratio")
 """The errors of an operator that a row keeps: the largest difference, the relative L2, the share of what is allowed."""
@@ -98,6 +99,18 @@ def _blob(name: str, version: int, summary: Any) -> Dict[str, Any]:
     if summary.min is not None or summary.nan or summary.inf:
         row.update((key, _plain(getattr(summary, key))) for key in STATISTICS if getattr(summary, key) is not None)
     return row
+
+
+def add_channels(row: Dict[str, Any], session: Session, stop: Stop) -> None:
+    """Add to the row of a run what each channel of its blobs did."""
+    for operator, step in zip(row["operators"], stop.steps):
+        for said, out in zip(operator["blobs"], step.outputs):
+            blob = session.kept(out)
+            figures = None if blob is None else channel_figures(blob)
+            if figures is not None:
+                said["channels"] = dict(
+                    figures, **{key: [_plain(v) for v in figures[key]] for key in ("sum", "largest")}
+                )
 
 
 def error_row(error: C2StepError) -> Dict[str, Any]:

@@ -11,7 +11,7 @@ __all__ = ["sweep_lines"]
 def sweep_lines(found: Dict[str, Any]) -> List[str]:
     """A report's JSON as lines."""
     if not found["against"]:
-        return _statistics(found) + [""] + _failures(found) + [_counts(found)]
+        return _statistics(found) + [""] + _channels(found) + _failures(found) + [_counts(found)]
     lines = _operators(found) + [""] + _depends(found) + _failures(found) + _worst(found)
     for name, counts in found["outputs"].items():
         lines.append("output %s: %s" % (quote(name), _how_many(counts)))
@@ -118,6 +118,24 @@ def _statistics(found: Dict[str, Any]) -> List[str]:
             rows[-1] += [number(_value(blob["zeros"], "median"))]
             rows[-1] += [number(_value(blob[name], "max")) for name in ("nan", "inf")]
     return table(rows, right=(0, 4, 6, 7, 8, 9, 10, 11, 12, 14, 15, 16))
+
+
+def _channels(found: Dict[str, Any]) -> List[str]:
+    """The blobs with channels that are zero for every input, or hardly more."""
+    lines = []
+    for operator in found["operators"]:
+        for blob in operator["blobs"]:
+            channels = blob.get("channels") or {"dead": [], "weak": []}
+            said = ["%s %s" % (word, _some(channels[word])) for word in ("dead", "weak") if channels[word]]
+            if said:
+                many = len(channels["mean"])
+                lines.append("%s: of %d channels %s" % (blob["blob"], many, "; ".join(said)))
+    return lines
+
+
+def _some(places: List[int]) -> str:
+    more = ", ... %d in all" % len(places) if len(places) > 12 else ""
+    return ", ".join(map(str, places[:12])) + more
 
 
 def _value(said: Optional[Dict[str, Any]], key: str) -> Any:
