@@ -7,7 +7,7 @@ from typing import Any, Dict, List, Optional
 from ..budget import memory_lines
 from ..errors import UsageError
 from ..importer.inputs import Preprocess, parse_dims
-from ..launch import input_words, model_spec, open_session
+from ..launch import input_words, make_workspace, model_spec, open_on
 from ..model import BACKENDS
 from ..sizes import parse_size
 from ..sizes import size_text as bytes_text
@@ -111,24 +111,29 @@ def opened(options: argparse.Namespace, keep: Optional[Keep] = None) -> Session:
 
 def quietly_opened(options: argparse.Namespace, runtime: Optional[str], keep: Optional[Keep] = None) -> Session:
     """Open the session that the options describe on this runtime, and say nothing about it."""
-    return open_session(
-        options.model,
-        input_words(getattr(options, "input", [])),
-        options.init_net,
-        options.predict_net,
+    words, dims = input_words(getattr(options, "input", [])), parse_dims(options.dim)  # what is wrong there, first
+    workspace = make_workspace(
         runtime,
-        importing=options.importing,
-        dims=parse_dims(options.dim),
-        seed=getattr(options, "random_inputs", None),
-        as_float32=getattr(options, "as_float32", False),
-        preprocess=getattr(options, "preprocess", None),
-        partial=options.partial,
         timeout=options.timeout,
-        keep=keep,
         on_output=show_output,
         max_memory=getattr(options, "max_memory", None),
-        backend=options.backend,
+        directory=keep.directory if keep else None,
         spare=getattr(options, "spare", None),
+    )
+    return open_on(
+        workspace,
+        options.model,
+        words,
+        options.init_net,
+        options.predict_net,
+        options.importing,
+        dims,
+        getattr(options, "random_inputs", None),
+        getattr(options, "as_float32", False),
+        getattr(options, "preprocess", None),
+        options.partial,
+        keep,
+        options.backend,
     )
 
 
