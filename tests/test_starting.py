@@ -9,7 +9,7 @@ import sys
 import numpy as np
 import pytest
 
-from c2step.launch import open_session
+from c2step.launch import make_workspace, open_on
 from c2step.workspace.runtime import Runtime, find_runtime
 from c2step.workspace.spawning import Spare, spare_for
 from c2step.workspace.unimported import thread_numbers, version_of
@@ -41,7 +41,7 @@ def net(tmp_path):
 
 def test_a_session_takes_the_worker_that_was_started_ahead(spare, net):
     process = spare._process
-    with open_session(predict_net=net, spare=spare) as session:
+    with open_on(make_workspace(spare=spare), predict_net=net) as session:
         assert session.workspace.pid == process.pid
         assert spare.take(find_runtime()) is None  # once
         os.kill(process.pid, signal.SIGKILL)
