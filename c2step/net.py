@@ -6,6 +6,7 @@ is written several times has versions, counted as `caffe2.python.core.get_ssa` c
 """
 
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Dict, List, NamedTuple, Optional, Set, Tuple
 
 from .sizes import counted
@@ -183,9 +184,8 @@ class Net:
 
     def blobs(self) -> List[str]:
         """Every blob name in the net, in order of appearance."""
-        names: Dict[str, bool] = {}
-        for op in self.operators:
-            names.update((name, True) for name in op.inputs + op.writes if name)
+        names = dict.fromkeys(chain.from_iterable(side for op in self.operators for side in (op.inputs, op.writes)))
+        names.pop("", None)
         return list(names)
 
     def _repr_html_(self) -> str:

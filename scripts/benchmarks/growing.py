@@ -17,9 +17,9 @@ _SIZES = (100, 1000, 10000)
 _LARGE = _SIZES[-1]
 _COMMANDS = (
     "list", "where", "op", "op y4000", "info breakpoints", "who-wrote y4000", "who-reads y4000", "history y4000",
-    "display y4999", "undisplay 1", "break y6000", "break y6001 if nan", "tbreak 7000", "disable 1", "enable 1",
-    "delete 1", "blobs y499*", "inspect y4999", "print y4999", "stats y4999", "inputs", "outputs", "notes",
-    "step", "back",
+    "display y4999", "undisplay {display}", "break y6000", "break y6001 if nan", "tbreak 7000", "disable {point}",
+    "enable {point}", "delete {point}", "blobs y499*", "inspect y4999", "print y4999", "stats y4999", "inputs",
+    "outputs", "notes", "step", "back",
 )  # fmt: skip
 
 
@@ -51,13 +51,20 @@ def commands(setting: Setting) -> List[Row]:
         seconds: Dict[str, List[float]] = {command: [] for command in _COMMANDS}
         for _ in range(setting.rounds(9)):
             for command in _COMMANDS:
-                seconds[command].append(timed(lambda command=command: _typed(interpreter, command))())
+                line = command.format(**_numbers(interpreter))
+                seconds[command].append(timed(lambda line=line: _typed(interpreter, line))())
             _typed(interpreter, "delete")
     milliseconds = {command: figure([s * 1e3 for s in times]) for command, times in seconds.items()}
     slow = sorted(milliseconds, key=lambda command: -milliseconds[command].median)
     note = "the slowest are %s" % ", ".join("`%s` %.1f ms" % (c, milliseconds[c].median) for c in slow[:4])
     what = "the slowest of %d prompt commands, %s operators" % (len(_COMMANDS), "{:,}".format(_LARGE))
     return [Row("commands", what, "-", "ms", 50.0, milliseconds[slow[0]], note)]
+
+
+def _numbers(interpreter: Interpreter) -> Dict[str, int]:
+    """The numbers of the newest display and of the oldest breakpoint; they go on from one round to the next."""
+    displays, points = interpreter.context.displays.all, interpreter.context.session.breakpoints
+    return {"display": displays[-1][0] if displays else 0, "point": points[0].number if points else 0}
 
 
 def _typed(interpreter: Interpreter, line: str) -> None:
