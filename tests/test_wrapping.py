@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -184,6 +185,72 @@ def test_nested_wrappings_each_save_their_own(caffe2, tmp_path):
     assert (outer.saved, inner.saved) == (2, 1)
     assert [(row["index"], row["type"]) for row in rows(tmp_path / "b")] == [(1, "Exp")]
     np.testing.assert_allclose(caffe2.FetchBlob("y"), np.exp(np.array([0, 2], np.float32)), rtol=1e-6)
+
+
+def test_wrappings_may_be_left_in_any_order(caffe2, tmp_path):
+    from caffe2.python import core
+
+    caffe2.FeedBlob("x", np.array([-1, 2], np.float32))
+    relu = core.CreateOperator("Relu", ["x"], ["y"])
+    caffe2.RunOperatorOnce(relu)
+    before = process_state(caffe2)
+    first, second = (c2step.wrapped("Relu", save=str(tmp_path / name)) for name in "ab")
+    first.__enter__()
+    with pytest.raises(UsageError), c2step.wrapped("Exp", save=str(tmp_path / "a")):
+        raise AssertionError("not entered")
+    second.__enter__()
+    caffe2.RunOperatorOnce(relu)
+    first.__exit__()
+    caffe2.RunOperatorOnce(relu)
+    second.__exit__()
+    caffe2.RunOperatorOnce(relu)
+    assert (first.saved, second.saved) == (1, 2)
+    assert process_state(caffe2) == before
+
+
+def test_an_operator_that_fails_in_one_thread_is_no_failure_in_another(caffe2, tmp_path):
+    from caffe2.python import core
+
+    caffe2.FeedBlob("big", np.eye(400, dtype=np.float32))
+
+    def multiply(number):
+        for turn in range(4):
+            net = core.Net("good%d_%d" % (number, turn))
+            net.MatMul(["big", "big"], "product%d" % number)
+            assert caffe2.RunNetOnce(net)
+
+    def fail():
+        for turn in range(30):
+            net = core.Net("bad%d" % turn)
+            net.Reshape("big", ["shaped", "old"], shape=[77])
+            with pytest.raises(RuntimeError):
+                caffe2.RunNetOnce(net)
+
+    with c2step.wrapped({"MatMul", "Reshape"}, save=str(tmp_path / "out")), ThreadPoolExecutor(3) as threads:
+        for done in [threads.submit(multiply, 0), threads.submit(multiply, 1), threads.submit(fail)]:
+            done.result(60)
+    found = sorted((row["type"], row["status"]) for row in rows(tmp_path / "out"))
+    assert found == [("MatMul", "ok")] * 8 + [("Reshape", "failed")] * 30
+
+
+def test_an_error_in_a_hook_comes_out_in_its_own_thread(caffe2):
+    from caffe2.python import core
+
+    @c2step.after("MatMul")
+    def broken(call):
+        raise KeyError(call.net)
+
+    caffe2.FeedBlob("big", np.eye(400, dtype=np.float32))
+
+    def run(number):
+        net = core.Net("hooked%d" % number)
+        net.MatMul(["big", "big"], "product%d" % number)
+        with pytest.raises(KeyError) as raised:
+            caffe2.RunNetOnce(net)
+        return raised.value.args[0] == net.Name()
+
+    with c2step.wrapped(hooks=[broken]), ThreadPoolExecutor(3) as threads:
+        assert all(threads.map(run, range(24)))
 
 
 def training(caffe2, shared, kind, context):

@@ -178,6 +178,8 @@ def _trial(session: Session, index: int, label: str, changes: Optional[Sequence[
         except UsageError as error:
             return replace(made, error=error.message)
         except WorkerDied as death:
+            if death.by_user:
+                raise KeyboardInterrupt from death  # Ctrl-C ends it all, not this candidate alone
             return replace(made, error="%s: %s" % (death.signal, death.message))
         if found["status"] != "ok":
             return replace(made, error=found["error"])

@@ -2,6 +2,7 @@
 
 import os
 import sys
+import threading
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
@@ -29,7 +30,7 @@ class Saver:
         self._left = max_bytes
         self._note = note
         self._writer: Optional[CaptureWriter] = None
-        self._pending: List[Tuple[Site, Row]] = []
+        self._pending: List[Tuple[int, Site, Row]] = []  # with the thread
         self._held: Optional[List[Row]] = None
         self._versions: Dict[str, int] = {}
         self._tick = 0
@@ -66,25 +67,27 @@ class Saver:
         }
         self._tick += 1
         row["inputs"] = self._save(row["tick"], "in", site.inputs, read)
-        self._pending.append((site, row))
+        self._pending.append((threading.get_ident(), site, row))
         if self._held is None:
             self._add({"event": "begins", **{key: row[key] for key in ("net", "index", "type", "tick")}})
 
     def after(self, site: Site, read: Read) -> None:
         """Save the outputs, and write the row."""
-        at = next((n for n in range(len(self._pending) - 1, -1, -1) if self._pending[n][0] == site), None)
-        if at is None:
+        same = [n for n, entry in enumerate(self._pending) if entry[1] == site]
+        if not same:
             return
-        row = self._pending.pop(at)[1]
+        here = [n for n in same if self._pending[n][0] == threading.get_ident()]  # else a pool's other thread
+        row = self._pending.pop((here or same)[-1])[2]
         for name in site.outputs:
             self._versions[name] = self._versions.get(name, 0) + 1
         row["outputs"] = self._save(row["tick"], "out", site.outputs, read)
         self._finish(row)
 
-    def failed(self, error: str) -> None:
-        """The operators that had begun have failed."""
-        pending, self._pending = self._pending, []
-        for _, row in pending:
+    def failed(self, error: str, ours: Callable[[int], bool]) -> None:
+        """The operators have failed that had begun in threads that are `ours`."""
+        failed = [entry for entry in self._pending if ours(entry[0])]
+        self._pending = [entry for entry in self._pending if not ours(entry[0])]
+        for _, _, row in failed:
             self._finish(dict(row, status="failed", error=error.split("\n")[0][:2000]))
 
     def _wanted(self, site: Site) -> bool:

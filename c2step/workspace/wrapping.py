@@ -8,10 +8,11 @@ functions there that create and run nets see to it that nets get their calls (`i
 the functions are the old ones, and the calls in nets that stay do nothing.
 """
 
+import contextlib
 import sys
 import threading
 import weakref
-from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Set, Tuple, Union
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Set, Tuple, Union
 
 import numpy as np
 from caffe2.proto import caffe2_pb2
@@ -70,10 +71,11 @@ class Wrapping:
         self.notes: List[str] = []
         self.active = False
         self._saver = Saver(save, self.types, max_bytes, self.note)
-        self._patches: List[Tuple[Any, str, Any]] = []
+        self._patched: List[Tuple[Any, str]] = []
         self._known: Set[Tuple[str, str]] = set()
         self._lock = threading.RLock()
-        self._error: Optional[BaseException] = None
+        self._errors: Dict[int, BaseException] = {}  # by thread
+        self._calling: Dict[int, int] = {}  # threads that are inside Caffe2, how deep
         _LIVING[id(self)] = self
 
     @property
@@ -95,16 +97,24 @@ class Wrapping:
     # -- entering and leaving -----------------------------------------------------------------
 
     def __enter__(self) -> "Wrapping":
+        if any(other.active and self._clashes(other) for other in list(_LIVING.values())):
+            raise UsageError("a wrapping that is active saves into %s" % self.directory, "give each its own folder")
         self._saver.begin()
         self._patch_all()
         self.active = True
         return self
 
+    def _clashes(self, other: "Wrapping") -> bool:
+        return other is self or self.directory is not None and self.directory == other.directory
+
     def __exit__(self, *_: Any) -> None:
         self.active = False
-        for owner, name, original in reversed(self._patches):
-            setattr(owner, name, original)
-        self._patches = []
+        for owner, name in self._patched:
+            standing = vars(owner).get(name, getattr(owner, name))
+            while hasattr(standing, "below") and not standing.wrapping.active:
+                standing = standing.below  # a wrapping that was left before this one may have stood on it
+            setattr(owner, name, standing)
+        self._patched = []
         self._saver.end()
 
     def _patch_all(self) -> None:
@@ -129,10 +139,20 @@ class Wrapping:
         self._patch(root, "run", self._of_before(root.run, predictor))
 
     def _patch(self, owner: Any, name: str, value: Any) -> None:
-        if hasattr(owner, name):  # an older Caffe2 has fewer
-            self._patches.append((owner, name, vars(owner).get(name, getattr(owner, name))))  # a method as it stands
-            value.__wrapped__ = getattr(owner, name)
-            setattr(owner, name, value)
+        if not hasattr(owner, name):  # an older Caffe2 has fewer
+            return
+        original = getattr(owner, name)
+        ours: Any = value if isinstance(value, type) else self._while_active(value, original)
+        ours.__wrapped__, ours.wrapping = original, self
+        ours.below = vars(owner).get(name, original)  # a method as it stands
+        self._patched.append((owner, name))
+        setattr(owner, name, ours)
+
+    def _while_active(self, ours: Any, original: Any) -> Any:
+        def call(*arguments: Any) -> Any:
+            return (ours if self.active else original)(*arguments)
+
+        return call
 
     # -- what stands in for Caffe2's functions ------------------------------------------------
 
@@ -188,9 +208,10 @@ class Wrapping:
                 given[at] = op.SerializeToString()
             if not instrument.fits(site.type, self.patterns):
                 return self._guarded(original, *given)
-            self._visit_alone(site, BEFORE, space)
-            result = self._guarded(original, *given)
-            self._visit_alone(site, AFTER, space)
+            with self._inside():
+                self._visit_alone(site, BEFORE, space)
+                result = self._guarded(original, *given)
+                self._visit_alone(site, AFTER, space)
             return result
 
         return run
@@ -199,7 +220,7 @@ class Wrapping:
         try:
             self.visit(site, side, space)
         finally:
-            self._error = None
+            self._errors.pop(threading.get_ident(), None)
 
     def _predictor(self, original: Any) -> Any:
         rewrite, guarded = self._rewrite_sequential, self._guarded
@@ -230,17 +251,42 @@ class Wrapping:
 
     def _guarded(self, original: Any, *arguments: Any) -> Any:
         """Call Caffe2; an operator that fails is journalled, a hook's own error comes out as it was."""
+        with self._inside():
+            try:
+                result = original(*arguments)
+                if result is False:
+                    self._failed("the net reported a failure")
+                return result
+            except Exception as error:
+                hidden = self._failed(str(error))
+                if hidden is not None:
+                    raise hidden from None
+                raise
+
+    @contextlib.contextmanager
+    def _inside(self) -> Iterator[None]:
+        """What begins and fails in this thread is its own meanwhile."""
+        thread = threading.get_ident()
+        self._calling[thread] = self._calling.get(thread, 0) + 1
         try:
-            result = original(*arguments)
-            if result is False:
-                self._saver.failed("the net reported a failure")
-            return result
-        except Exception as error:
-            self._saver.failed(str(error))
-            hidden, self._error = self._error, None
-            if hidden is not None:
-                raise hidden from None
-            raise
+            yield
+        finally:
+            self._calling[thread] -= 1
+
+    def _failed(self, error: str) -> Optional[BaseException]:
+        """Journal what failed in this call, and return the hook's error that was the cause, if one was.
+
+        What runs in a thread of Caffe2's own may be this call's; what runs in another caller's thread is not.
+        """
+        here = threading.get_ident()
+
+        def ours(thread: int) -> bool:
+            return thread == here or not self._calling.get(thread)
+
+        with self._lock:
+            self._saver.failed(error, ours)
+            raised = [thread for thread in self._errors if ours(thread)]
+            return self._errors.pop(raised[0]) if raised else None
 
     # -- nets and plans get their calls -------------------------------------------------------
 
@@ -284,7 +330,7 @@ class Wrapping:
                 self._call_hooks(site, side, space)
                 (self._saver.before if side == BEFORE else self._saver.after)(site, self._reader(space))
             except Exception as error:  # the user's own; Caffe2 would bury it in its text
-                self._error = error
+                self._errors[threading.get_ident()] = error
                 raise
 
     def _reader(self, space: Any) -> Callable[[str], Blob]:
