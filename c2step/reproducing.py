@@ -97,7 +97,7 @@ class _Cut:
             for name, version in self._reads(op):
                 if name not in written:
                     found.setdefault(name, BlobVersion(name, version))
-            written.update((name, True) for name in op.outputs)
+            written.update((name, True) for name in op.writes)
         blobs = [self.session.fetch(name, version) for name, version in found.values()]
         self.notes += ["input %s holds no array: %s" % (b.name, b.text or b.kind) for b in blobs if b.array is None]
         return [blob for blob in blobs if blob.array is not None]
@@ -106,7 +106,8 @@ class _Cut:
         step = self.steps.get(op.index)
         if step is not None:
             return step.inputs
-        return [BlobVersion(name, self.session.version(name)) for name in op.inputs if name]
+        known = self.session.history.exists
+        return [BlobVersion(n, self.session.version(n)) for n in op.reads if n and (n in op.inputs or known(n))]
 
     def observed(self) -> Dict[str, Blob]:
         """What the operators wrote here, the last value of each blob."""

@@ -197,6 +197,26 @@ def test_the_command_line_and_the_prompt(shared, tmp_path, capsys):
     assert "reproduces: its process ends with SIGFPE" in said and "the same bytes in every output" in said
 
 
+def test_a_net_inside_reads_a_blob_that_its_operator_does_not_list(tmp_path):
+    from caffe2.proto import caffe2_pb2
+    from caffe2.python import core
+
+    x = np.array([[1, -2, 3]], np.float32)
+    inside = caffe2_pb2.NetDef(name="inside", op=[core.CreateOperator("Scale", ["v"], ["v"], scale=1.5)])
+    net = caffe2_pb2.NetDef(name="n", external_input=["x", "yes"], external_output=["v"])
+    net.op.add().CopyFrom(core.CreateOperator("Copy", ["x"], ["v"]))
+    net.op.add().CopyFrom(core.CreateOperator("If", ["yes"], ["v"], then_net=inside))
+    path = tmp_path / "net.pb"
+    path.write_bytes(net.SerializeToString())
+    with c2step.open(predict_net=str(path), inputs={"x": x, "yes": np.array(True)}) as session:
+        session.step()
+        assert make_repro(session, "1", str(tmp_path / "before")).verdict.startswith("runs on its own")
+        session.next()
+        np.testing.assert_array_equal(session.fetch("v").array, x * np.float32(1.5))
+        assert make_repro(session, "1", str(tmp_path / "after")).reproduces
+    assert alone(tmp_path / "before")[0] == alone(tmp_path / "after")[0] == 0
+
+
 def test_the_library(shared, tmp_path):
     with opened(shared, "cases", "45_inplace_chain", in_process=True) as session:
         session.step(2)

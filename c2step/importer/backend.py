@@ -1,7 +1,7 @@
 """ONNX to Caffe2 nets through Caffe2's own backend (worker only).
 
 Each node is converted by the backend itself.  What the backend cannot do with today's onnx is done
-around it, on a copy of the model without the weights, and every such remedy is a line in `notes`:
+around it, on a copy of the model without the weights, and every such remedy is said in `notes`:
 
 1. initializers are listed as graph inputs, since the backend knows weights only from there;
 2. an operator whose name starts with Conv or contains Pool loses that name, since Caffe2 then applies
@@ -19,7 +19,7 @@ import numpy as np
 from ..errors import ConversionError
 from ..net import OnnxNode
 from .fills import fill_ops  # after stock: onnx must be imported before caffe2's protobuf
-from .light import Shapes, infer, light_copy, without_nodes
+from .light import Shapes, infer, light_copy, weights, without_nodes
 from .onnxfile import declared, describe_node, initializers, load, model_opset
 from .repairs import repair
 from .rewriter import CAFFE2, Applied, Finding
@@ -205,16 +205,14 @@ def clear_names(operators: Iterable[Any]) -> List[str]:
 
 
 def _note_versions(model: Any, result: Converted) -> None:
+    more = ": operators that changed after it may be refused or misread" if result.opset > _KNOWN_OPSET else ""
+    written = "" if result.opset == _KNOWN_OPSET else " (the backend was written for %d%s)" % (_KNOWN_OPSET, more)
+    unlisted = {name for name, _, _, _ in weights(model)} - {value.name for value in model.graph.input}
+    listed = ", %d initializers listed as graph inputs" % len(unlisted) if unlisted else ""
     result.notes.append(
-        "init_net and predict_net are split without onnx.optimizer, which onnx %s does not have; "
-        "shapes are inferred first" % onnx_version()
+        "converted as opset %d, the model's own%s; split without onnx.optimizer, which onnx %s does not have%s"
+        % (result.opset, written, onnx_version(), listed)
     )
-    if result.opset != _KNOWN_OPSET:
-        more = ": operators that changed after 9 may be refused or misread" if result.opset > _KNOWN_OPSET else ""
-        result.notes.append(
-            "converted as opset %d, the model's own; the backend was written for %d%s"
-            % (result.opset, _KNOWN_OPSET, more)
-        )
     for entry in model.opset_import:
         if entry.domain not in ("", "ai.onnx", CAFFE2):
             result.notes.append("operator set %s is not known to Caffe2's backend" % entry.domain)

@@ -44,15 +44,11 @@ def light_copy(model: Any, shapes: Shapes, notes: List[str], constants: bool = T
 
 def _weights_as_inputs(model: Any, graph: Any, notes: List[str]) -> None:
     names = {value.name for value in graph.input}
-    added = 0
     for name, code, dims, tensor in weights(model):
         if tensor is not None and _elements(dims) <= _SMALL:
             graph.initializer.add().CopyFrom(tensor)
         if name not in names:
             graph.input.add().CopyFrom(onnx.helper.make_tensor_value_info(name, code, dims))
-            added += 1
-    if added:
-        notes.append("%d initializers are listed as graph inputs, where Caffe2's backend looks for weights" % added)
     notes.extend(widened(model))
 
 
