@@ -63,4 +63,5 @@ def _row(timing: Timing) -> List[str]:
 
 
 def _seconds(value: float) -> str:
-    return "%.3g us" % (value * 1e6) if value < 1e-3 else "%.3g ms" % (value * 1e3)
+    unit, size = ("s", 1.0) if value >= 1 else ("ms", 1e3) if value >= 1e-3 else ("us", 1e6)
+    return "%.3g %s" % (value * size, unit)

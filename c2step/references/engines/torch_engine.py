@@ -257,5 +257,6 @@ def forward(module: Any, names: Sequence[str], arguments: Sequence[Any]) -> None
     except Exception as error:
         shapes = ", ".join("%s %s" % (n, tuple(a.shape)) for n, a in zip(names, arguments))
         raise ReferenceFailed(
-            "the module raised %s: %s" % (type(error).__name__, str(error).splitlines()[0]), "it was given %s" % shapes
+            "the module raised %s: %s" % (type(error).__name__, str(error).splitlines()[0]),
+            "it was given %s" % shapes if shapes else "it was given no input: --input NAME=FILE.npy",
         ) from error
