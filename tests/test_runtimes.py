@@ -138,6 +138,12 @@ def test_versions_agree_on_a_sample_model(models, older_caffe2, capsys):
     assert not nowhere["imports"] and "9.9.9" in nowhere["error"]
 
 
+def test_a_model_without_its_inputs_is_run_nowhere(models, capsys):
+    model = os.path.join(models, "digits_cnn", "model.onnx")
+    status, out, error = run(capsys, "matrix", model, "--runtimes", "default")
+    assert (status, out) == (2, "") and "input digits has no value" in error and "--input digits=FILE" in error
+
+
 def test_the_first_difference_is_named(models, tmp_path):
     """Two runs that differ in a weight from operator 4 on, as another importer would make them."""
     folder = os.path.join(models, "digits_native")
@@ -180,6 +186,24 @@ def test_lint_names_what_a_version_lacks(tmp_path, older_caffe2, capsys):
     found = {finding["code"]: finding for finding in json.loads(out)}
     assert status == 1 and found["operator-missing"]["op_type"] == newer
     assert found["argument-unlisted"]["effect"] == "note" and "unheard_of" in found["argument-unlisted"]["message"]
+
+
+def test_lint_names_a_database_that_caffe2_was_built_without(tmp_path, capsys):
+    from caffe2.python import workspace
+
+    net = caffe2_pb2.NetDef(name="n")
+    for kind in ("minidb", "lmdb"):
+        net.op.add(type="CreateDB", output=[kind]).arg.add(name="db_type", s=kind.encode())
+    (tmp_path / "predict_net.pb").write_bytes(net.SerializeToString())
+    status, out, _ = run(capsys, "lint", str(tmp_path), "--json")
+    truth = {"lmdb", "minidb"} - set(workspace.C.registered_dbs())
+    assert status == 1 and truth == {"lmdb"}
+    (finding,) = json.loads(out)
+    assert [finding[key] for key in ("code", "effect", "node")] == [
+        "database-missing",
+        "fail",
+        "predict_net operator 1",
+    ]
 
 
 def test_lint_of_a_version_looks_at_what_an_onnx_model_becomes(models, older_caffe2, capsys):

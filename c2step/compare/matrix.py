@@ -12,7 +12,7 @@ import numpy as np
 
 from ..blob import Blob
 from ..capture import Capture, StoredBlob
-from ..errors import C2StepError, UsageError
+from ..errors import C2StepError, InputError, UsageError
 from ..net import Net, Operator
 from ..recording import Keep
 from ..stepper import Session
@@ -135,6 +135,9 @@ def _run(opener: Opener, row: Row, keep: Keep, drawn: Dict[str, np.ndarray]) -> 
         row.error, row.refused = error.message, list(getattr(error, "nodes", ()))
         return None
     with session:
+        if session.unfed():
+            name = session.unfed()[0]
+            raise InputError("input %s has no value" % name, "--input %s=FILE, or --random-inputs SEED" % name)
         row.versions = dict(session.workspace.versions())
         for name in set(drawn) & set(session.drawn):
             session.feed(name, drawn[name])

@@ -1,4 +1,4 @@
-"""What a version of Caffe2 does not have of the operators and arguments in two nets.  Worker side only."""
+"""What a version of Caffe2 does not have of the operators, arguments and databases in two nets.  Worker side only."""
 
 from typing import Any, Dict, Iterable, List, Optional, Set
 
@@ -20,7 +20,7 @@ _FILLING = ("mode", "value")
 
 
 def missing(net: Any, role: str, plain: Optional[Net] = None) -> List[Dict[str, Any]]:
-    """The operators of a net that this Caffe2 does not have; `plain` is the net with its ONNX nodes."""
+    """The operators and databases of a net that this Caffe2 does not have; `plain` is the net with its ONNX nodes."""
     from caffe2.python import workspace
 
     known = set(workspace.RegisteredOperators())
@@ -28,13 +28,27 @@ def missing(net: Any, role: str, plain: Optional[Net] = None) -> List[Dict[str, 
         _finding("operator-missing", role, index, op.type, "fail", "this Caffe2 has no operator %s" % op.type, plain)
         for index, op in enumerate(net.op)
         if op.type not in known
-    ]
+    ] + _databases(net, role, plain)
 
 
 def lint_nets(init_net: Any, predict_net: Any, plain: Optional[Net] = None) -> List[Dict[str, Any]]:
-    """Operators that this Caffe2 does not have, and arguments that its schemas do not list."""
+    """Operators and databases that this Caffe2 does not have, and arguments that its schemas do not list."""
     found = missing(init_net, "init_net") + missing(predict_net, "predict_net", plain)
     return found + _unlisted(init_net, "init_net", None) + _unlisted(predict_net, "predict_net", plain)
+
+
+def _databases(net: Any, role: str, plain: Optional[Net]) -> List[Dict[str, Any]]:
+    """Operators that open a database of a kind that this Caffe2 was built without."""
+    from caffe2.python import workspace
+
+    kinds = workspace.C.registered_dbs()
+    words = "this Caffe2 was built without databases of type %s; it has %s"
+    return [
+        _finding("database-missing", role, index, op.type, "fail", words % (kind, ", ".join(sorted(kinds))), plain)
+        for index, op in enumerate(net.op)
+        for kind in (arg.s.decode("utf-8", "replace") for arg in op.arg if arg.name == "db_type")
+        if kind not in kinds
+    ]
 
 
 def _unlisted(net: Any, role: str, plain: Optional[Net]) -> List[Dict[str, Any]]:
