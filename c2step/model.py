@@ -4,7 +4,10 @@ import os
 from dataclasses import dataclass, field
 from typing import Any, Dict, List, Optional, Tuple
 
+import numpy as np
+
 from .digests import Digests
+from .errors import InputError
 from .net import Net
 
 __all__ = ["BACKENDS", "Declared", "Model"]
@@ -28,7 +31,10 @@ class Declared:
 
 @dataclass(frozen=True)
 class Model:
-    """Nets and declarations; `refused` lists nodes that a partial import left out."""
+    """Nets and declarations.
+
+    `refused` lists nodes that a partial import left out, `fixed` has the inputs whose value became part of the nets.
+    """
 
     kind: str
     files: Dict[str, str]
@@ -40,6 +46,7 @@ class Model:
     notes: Tuple[str, ...]
     findings: Tuple[Dict[str, Any], ...] = field(default=())
     refused: Tuple[Dict[str, Any], ...] = field(default=())
+    fixed: Dict[str, Any] = field(default_factory=dict)
 
     @property
     def path(self) -> str:
@@ -61,6 +68,14 @@ class Model:
         """The blobs that the model gives."""
         return [declared.name for declared in self.outputs]
 
+    def check_fixed(self, name: str, array: np.ndarray) -> None:
+        """InputError where the nets were made for another value of this input."""
+        if name in self.fixed and np.asarray(array).tolist() != self.fixed[name]:
+            raise InputError(
+                "input %s was taken as %s for good, since a repair depends on it" % (name, self.fixed[name]),
+                "open the model anew with --input %s=FILE" % name,
+            )
+
     @classmethod
     def from_json(cls, data: Dict[str, Any]) -> "Model":
         """The model that a workspace's `open` describes; its files are hashed from now on."""
@@ -75,6 +90,7 @@ class Model:
             tuple(data["notes"]),
             tuple(data["findings"]),
             tuple(data["refused"]),
+            data.get("fixed", {}),
         )
 
 

@@ -63,6 +63,8 @@ class Session(Runner):
 
         With `keep` a new capture begins.  `inputs` are fed in place of the former ones.
         """
+        for name, array in (inputs or {}).items():
+            self.model.check_fixed(name, array)
         if keep is not None:
             self._timeline.recording.close()
             self._timeline.recording = Recording(keep, self.header)
@@ -242,6 +244,7 @@ class Session(Runner):
 
     def feed(self, name: str, array: np.ndarray) -> None:
         """Give a blob a value now; before the first step it becomes the initial value (version 0)."""
+        self.model.check_fixed(name, array)
         self._timeline.feed(name, array)
 
     def put(self, name: str, kept: Kept) -> None:

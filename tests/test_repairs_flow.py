@@ -5,6 +5,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
+import c2step
+from c2step.errors import InputError
 from repair_support import check, node, rand
 
 GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
@@ -163,6 +165,23 @@ def test_axes_fed_as_an_input_are_taken_for_good_and_listed():
     )
     assert list(made.fixed) == ["axes"] and any("axes is taken as [1]" in note for note in made.notes)
     np.testing.assert_allclose(run_caffe2(made, {"x": x, "axes": axes})[0], x.sum(1, keepdims=True), rtol=1e-6)
+
+
+def test_an_input_that_was_taken_for_good_takes_no_other_value(tmp_path):
+    from repair_support import model_of
+
+    x, axes = rand(2, 3), np.array([1])
+    model = model_of([node("ReduceSum", ["x", "axes"], ["y"])], {"x": x, "axes": axes}, ["y"], 13)
+    path = tmp_path / "model.onnx"
+    path.write_bytes(model.SerializeToString())
+    with c2step.open(str(path), inputs={"x": x, "axes": axes}, importing="repaired") as session:
+        session.feed("axes", axes)
+        with pytest.raises(InputError, match=r"axes was taken as \[1\]"):
+            session.feed("axes", np.array([0]))
+        with pytest.raises(InputError, match=r"axes was taken as \[1\]"):
+            session.restart(inputs={"x": x, "axes": np.array([0])})
+        session.cont()
+        np.testing.assert_allclose(session.fetch("y").array, x.sum(1, keepdims=True), rtol=1e-6)
 
 
 def test_values_keep_their_names():

@@ -44,6 +44,7 @@ class Opened:
     init_node_of: List[int] = field(default_factory=list)
     onnx_model: Any = None
     initializers: Callable[[], Iterator[Tuple[str, np.ndarray]]] = _nothing
+    fixed: Dict[str, np.ndarray] = field(default_factory=dict)
 
     def to_net(self) -> Net:
         """predict_net as plain data."""
@@ -62,6 +63,7 @@ class Opened:
             "notes": self.notes,
             "findings": self.findings,
             "refused": self.refused,
+            "fixed": {name: value.tolist() for name, value in self.fixed.items()},
         }
 
 
@@ -167,6 +169,7 @@ def _open_onnx(loaded: Loaded, spec: Dict[str, Any], on_node: Callable[[int, str
         list(converted.init_node_of),
         model,
         converted.blobs,
+        converted.fixed,
     )
 
 
