@@ -6,6 +6,11 @@ export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1 PIP_USER=0
 
 say() { printf '%s\n' "$*" >&2; }
 
+# help_of "$@": prints what the script says of itself at its head, and ends it, where that is asked for.
+help_of() {
+  case ${1:-} in -h | --help) sed -n '2,/^[^#]/s/^# //p' "$0"; exit 0 ;; esac
+}
+
 # usable VERSION COMMAND: prints the interpreter behind COMMAND if it runs, has that version and can make environments.
 usable() {
   "$2" -I -c 'import ensurepip, ssl, sys, venv
