@@ -36,10 +36,14 @@ OTHER = "other"  # a mutex, a database, a counter: no array
 MISSING = "missing"  # not in the workspace
 UNREADABLE = "unreadable"  # a tensor whose shape no memory could hold
 
-CHUNK = 1 << 17  # half a megabyte of float32, so that all passes but the first find it in the cache
+CHUNK = 1 << 18  # a megabyte of float32, so that all passes but the first find it in the cache
 _PIECE = 1 << 15
 _SHORT = 1 << 10
 _CANCELLED = 0.05
+_SINGLE = np.dtype(np.float32)
+_DOT_WARNS = tuple(int(part) for part in np.__version__.split(".")[:2]) >= (1, 24)  # of overflow; setting that is slow
+_ZERO = np.zeros((), np.float32)
+_least, _greatest = np.minimum.reduce, np.maximum.reduce
 
 
 class BlobSummary(NamedTuple):
@@ -155,9 +159,12 @@ def blob_of(name: str, value: Any, converted: bool = False) -> Blob:
 
 def summarize(blob: Blob) -> BlobSummary:
     """Summarise a blob in one pass over chunks that stay in cache."""
-    if blob.array is None:
-        return BlobSummary(blob.kind, text=blob.text)
     array = blob.array
+    if array is None:
+        return BlobSummary(blob.kind, text=blob.text)
+    if array.dtype == _SINGLE and array.size >= _SHORT and blob.kind == TENSOR:  # the usual case
+        found = _chunked(_flat(array))
+        return BlobSummary(TENSOR, "float32", array.shape, text=blob.text, **found)
     base: Dict[str, Any] = {
         "kind": blob.kind,
         "shape": tuple(int(d) for d in array.shape),
@@ -174,8 +181,12 @@ def summarize(blob: Blob) -> BlobSummary:
     return BlobSummary(**base)
 
 
+def _flat(array: np.ndarray) -> np.ndarray:
+    return array.reshape(-1)  # a copy where it is not contiguous
+
+
 def _figures(array: np.ndarray) -> Dict[str, Any]:
-    flat = np.ascontiguousarray(array).reshape(-1)
+    flat = _flat(array)
     return row_figures(flat.reshape(1, -1))[0] if flat.size < _SHORT else _chunked(flat)
 
 
@@ -206,11 +217,21 @@ def row_figures(rows: np.ndarray) -> List[Dict[str, Any]]:
 def _chunked(flat: np.ndarray) -> Dict[str, Any]:
     if flat.dtype == np.bool_:
         flat = flat.view(np.uint8)
+    size, single = flat.size, _quiet if _DOT_WARNS else _usual
+    chunks = [flat] if size <= CHUNK else [flat[start : start + CHUNK] for start in range(0, size, CHUNK)]
     figures = _Figures()
-    with np.errstate(over="ignore", invalid="ignore"):
-        for start in range(0, flat.size, CHUNK):
-            figures.add(flat[start : start + CHUNK])
+    for chunk in chunks:
+        found = single(chunk) if chunk.dtype == _SINGLE else None
+        if found is not None:
+            figures.extend(*found)
+        else:
+            with np.errstate(over="ignore", invalid="ignore"):
+                figures.add(chunk)
     return figures.result()
+
+
+_Part = Tuple[int, int, Any, Any, float, float]
+"""How many numbers, how many of them are zero, the least, the greatest, the mean, the squared distances from it."""
 
 
 class _Figures:
@@ -223,16 +244,25 @@ class _Figures:
         self.mean = self.square = 0.0
 
     def add(self, part: np.ndarray) -> None:
-        low, high = np.minimum.reduce(part), np.maximum.reduce(part)
+        low, high = _least(part).item(), _greatest(part).item()
         if part.dtype.kind == "f" and not (math.isfinite(low) and math.isfinite(high)):
             part = self._finite(part)
             if not part.size:
                 return
-            low, high = np.minimum.reduce(part), np.maximum.reduce(part)
-        self.zeros += part.size - int(np.count_nonzero(part != 0))  # counting booleans is the faster way
-        self.low = low if self.low is None else min(self.low, low)
-        self.high = high if self.high is None else max(self.high, high)
-        self._combine(part.size, *_moments(part))
+            low, high = _least(part).item(), _greatest(part).item()
+        zeros = part.size - int(np.count_nonzero(part != 0))  # counting booleans is the faster way
+        self.extend(part.size, zeros, low, high, *_moments(part))
+
+    def extend(self, count: int, zeros: int, low: Any, high: Any, mean: float, square: float) -> None:
+        self.zeros += zeros
+        if not self.count:
+            self.count, self.low, self.high, self.mean, self.square = count, low, high, mean, square
+            return
+        self.low, self.high = min(self.low, low), max(self.high, high)
+        delta, total = mean - self.mean, self.count + count
+        self.square += square + delta * delta * self.count * count / total
+        self.mean += delta * count / total
+        self.count = total
 
     def _finite(self, part: np.ndarray) -> np.ndarray:
         finite = np.isfinite(part)
@@ -242,34 +272,46 @@ class _Figures:
         kept: np.ndarray = part[finite]
         return kept
 
-    def _combine(self, count: int, mean: float, square: float) -> None:
-        delta, total = mean - self.mean, self.count + count
-        self.square += square + delta * delta * self.count * count / total
-        self.mean += delta * count / total
-        self.count = total
-
     def result(self) -> Dict[str, Any]:
         figures: Dict[str, Any] = {"zeros": self.zeros, "nan": self.nan, "inf": self.inf}
         if self.count:
-            figures.update(
-                min=self.low.item(), max=self.high.item(), mean=self.mean, std=float(np.sqrt(self.square / self.count))
-            )
+            figures.update(min=self.low, max=self.high, mean=self.mean, std=math.sqrt(self.square / self.count))
         return figures
 
 
-def _moments(part: np.ndarray) -> Tuple[float, float]:
-    """The mean of a chunk, and the sum of squared distances from it.
+def _pieces(part: np.ndarray) -> List[np.ndarray]:
+    size = part.size
+    return [part] if size <= _PIECE else [part[start : start + _PIECE] for start in range(0, size, _PIECE)]
 
-    float32 is summed as it is where no digits cancel; the pieces that are squared are short enough for that
-    to be as good as what is shown.
+
+def _usual(part: np.ndarray) -> Optional[_Part]:
+    """Of a chunk of float32, summed as it is; None where one is not finite, or digits would cancel.
+
+    The pieces that are squared are short enough for that to be as good as what is shown.  Where their sum is
+    finite every number is, and none of the later passes has anything to warn of.
     """
-    pieces = [part[start : start + _PIECE] for start in range(0, part.size, _PIECE)]
-    if part.dtype == np.float32 and part.size >= _SHORT:
-        mean = float(np.add.reduce(part)) / part.size
-        squares = sum([float(np.dot(piece, piece)) for piece in pieces])
-        square = squares - part.size * mean * mean
-        if _CANCELLED * squares < square < np.inf:
-            return mean, square
+    size, pieces = part.size, _pieces(part)
+    squares = sum([float(piece.dot(piece)) for piece in pieces])
+    if not squares < math.inf or size < _SHORT:
+        return None
+    mean = float(np.add.reduce(part)) / size
+    square = squares - size * mean * mean
+    if not square > _CANCELLED * squares:
+        return None
+    low, high, zeros = float(_least(part)), float(_greatest(part)), 0
+    if low <= 0.0 <= high:  # counting booleans is faster than counting numbers
+        zeros = size - sum([int(np.count_nonzero(np.not_equal(piece, _ZERO))) for piece in pieces])
+    return size, zeros, low, high, mean, square
+
+
+def _quiet(part: np.ndarray) -> Optional[_Part]:
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        return _usual(part)
+
+
+def _moments(part: np.ndarray) -> Tuple[float, float]:
+    """The mean of a chunk, and the sum of squared distances from it."""
+    pieces = _pieces(part)
     mean = sum([float(np.add.reduce(piece, dtype=np.float64)) for piece in pieces]) / part.size
     return mean, sum([_squared(piece.astype(np.float64), mean) for piece in pieces])
 
