@@ -38,7 +38,9 @@ def model_of(
     initializers = [onnx.numpy_helper.from_array(np.asarray(v), n) for n, v in (weights or {}).items()]
     given = [onnx.ValueInfoProto(name=name) for name in outputs]
     graph = helper.make_graph(list(nodes), "g", [declared(n, v) for n, v in inputs.items()], given, initializers)
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+    domains = sorted({n.domain for n in nodes} - {""})
+    imports = [helper.make_opsetid("", opset)] + [helper.make_opsetid(domain, 1) for domain in domains]
+    return helper.make_model(graph, opset_imports=imports, ir_version=8)
 
 
 def run_onnxruntime(model: Any, inputs: Dict[str, np.ndarray]) -> List[np.ndarray]:

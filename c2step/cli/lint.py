@@ -7,6 +7,7 @@
 Each finding has a code, the ONNX node, the effect (refuse: at conversion, fail: at run, wrong: silently,
 die: the process, note), and the repair that --import repaired makes, where there is one; with --import
 repaired, what is left after it.
+Inputs, where given, say what the model leaves open: the sizes of dimensions, axes that it is fed.
 With --runtime, also the operators that this version of Caffe2 does not have, and arguments that its schemas
 do not list, in what the model becomes there.
 The exit status is 1 where anything but notes was found.
@@ -17,11 +18,12 @@ import json
 from typing import Any, Dict, List
 
 from ..errors import ExitStatus, ModelError, WorkerDied
-from ..launch import unpack_folder
+from ..importer.inputs import parse_dims
+from ..launch import fed_spec, input_words, read_fed, unpack_folder
 from ..render import quote, table
 from ..workspace.process import ProcessWorkspace
 from ..workspace.runtime import find_runtime
-from .options import add_model, say, show_output, spec_of
+from .options import add_inputs, add_model, say, show_output, spec_of
 
 __all__ = ["add_arguments", "run"]
 
@@ -31,6 +33,7 @@ _FIELDS = ("code", "node", "op_type", "effect", "repair", "message")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `c2step lint`."""
     add_model(parser)
+    add_inputs(parser)
     parser.add_argument("--json", action="store_true", help="a list of objects with %s" % ", ".join(_FIELDS))
 
 
@@ -52,9 +55,13 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _findings(options: argparse.Namespace) -> List[Dict[str, Any]]:
+    words, dims = input_words(options.input), parse_dims(options.dim)
     workspace = ProcessWorkspace(find_runtime(options.runtime), show_output, options.timeout)
     try:
         spec = dict(spec_of(options), **unpack_folder(workspace, options.model))
+        if words or options.random_inputs is not None:
+            more = dims, options.random_inputs, options.as_float32, options.preprocess
+            spec.update(fed_spec(read_fed(workspace, workspace.declare(spec), words, *more)))
         findings = workspace.lint(spec)
         repaired = options.importing == "repaired"
         if options.runtime:

@@ -14,6 +14,7 @@ from ..sizes import size_text as bytes_text
 from ..stepper import Keep, Session
 
 __all__ = [
+    "add_inputs",
     "add_model",
     "add_session",
     "bytes_text",
@@ -76,6 +77,11 @@ def add_model(parser: argparse.ArgumentParser) -> None:
 def add_session(parser: argparse.ArgumentParser) -> None:
     """The model and its inputs."""
     add_model(parser)
+    add_inputs(parser)
+
+
+def add_inputs(parser: argparse.ArgumentParser) -> None:
+    """What the model is fed."""
     group = parser.add_argument_group("inputs")
     group.add_argument(
         "--input",

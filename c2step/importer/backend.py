@@ -22,7 +22,8 @@ from .fills import fill_ops  # after stock: onnx must be imported before caffe2'
 from .light import Shapes, infer, light_copy, weights, without_nodes
 from .onnxfile import declared, describe_node, initializers, load, model_opset
 from .repairs import repair
-from .rewriter import CAFFE2, Applied, Finding
+from .repairs.functions import OF_CAFFE2
+from .rewriter import CAFFE2, NOT_REPAIRED, Applied, Finding
 from .stock import NodeConverter, caffe2_pb2, cpu, onnx_version, reason
 
 __all__ = [
@@ -108,12 +109,7 @@ def convert(
         _convert_node(converter, index, node, result)
     _finish(result, light)
     if strict and result.refused:
-        raise ConversionError(
-            "Caffe2's ONNX backend refuses %d of %d nodes:\n  %s"
-            % (len(result.refused), len(result.nodes), "\n  ".join(map(str, result.refused))),
-            "c2step lint says what can be done; --import repaired rewrites what it can",
-            nodes=map(str, result.refused),
-        )
+        raise _refusal(result, "c2step lint says what can be done; --import repaired rewrites what it can")
     return result
 
 
@@ -137,7 +133,7 @@ def import_model(
         None,
         lambda index, _: on_node(done.origins[index], nodes[done.origins[index]]),
         input_shapes,
-        strict,
+        strict=False,
     )
     result.nodes, result.model, result.added = nodes, model, done.added
     result.node_of = [done.origins[i] for i in result.node_of]
@@ -146,12 +142,22 @@ def import_model(
         r._replace(index=done.origins[r.index], label=nodes[done.origins[r.index]].label) for r in result.refused
     ]
     result.findings, result.applied, result.fixed = done.findings, done.applied, done.fixed
+    if strict and result.refused:
+        raise _refusal(result, "no repair takes these; --partial goes on without them, or cut the model before them")
     result.notes += [
         "input %s is taken as %s for good, since a repair depends on it" % (name, str(value.tolist())[:60])
         for name, value in done.fixed.items()
     ]
     result.notes += ["repaired %s: %s" % (a.node, a.message) for a in done.applied]
     return result
+
+
+def _refusal(result: Converted, hint: str) -> ConversionError:
+    """What the backend refuses, each node with the reason that no repair was found where one was looked for."""
+    why = {f.index: f.message.partition(NOT_REPAIRED)[2] for f in result.findings if NOT_REPAIRED in f.message}
+    lines = [str(r) + (NOT_REPAIRED + why[r.index] if r.index in why else "") for r in result.refused]
+    words = "Caffe2's ONNX backend refuses %d of %d nodes:\n  %s"
+    return ConversionError(words % (len(lines), len(result.nodes), "\n  ".join(lines)), hint, nodes=lines)
 
 
 def onnx_nodes(model: Any) -> List[OnnxNode]:
@@ -171,7 +177,7 @@ def _convert_node(converter: NodeConverter, index: int, node: Any, result: Conve
         result.refused.append(Refused(index, label, node.op_type, reason(error), len(net.op)))
         return
     result.notes.extend("node %s: a node inside it was left out: %s" % (label, line) for line in printed)
-    if node.domain not in ("", "ai.onnx", CAFFE2):
+    if node.domain not in ("", "ai.onnx", CAFFE2) + OF_CAFFE2:
         result.notes.append(
             "node %s: node domain %s was ignored, %s is taken as the standard operator"
             % (label, node.domain, node.op_type)
@@ -214,5 +220,5 @@ def _note_versions(model: Any, result: Converted) -> None:
         % (result.opset, written, onnx_version(), listed)
     )
     for entry in model.opset_import:
-        if entry.domain not in ("", "ai.onnx", CAFFE2):
+        if entry.domain not in ("", "ai.onnx", CAFFE2) + OF_CAFFE2:
             result.notes.append("operator set %s is not known to Caffe2's backend" % entry.domain)

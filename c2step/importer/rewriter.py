@@ -11,11 +11,13 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Se
 import numpy as np
 import onnx
 
+from c2step.importer.leftout import left_out, shortened
 from c2step.importer.values import Shape, Values
 
-__all__ = ["Applied", "CAFFE2", "Finding", "Node", "Rewriter", "Rule", "Unrepairable"]
+__all__ = ["Applied", "CAFFE2", "NOT_REPAIRED", "Finding", "Node", "Rewriter", "Rule", "Unrepairable"]
 
 CAFFE2 = "caffe2"  # the domain of nodes that are Caffe2 operators already
+NOT_REPAIRED = "; not repaired: "  # between what is found and why no rule mends it
 _LASTING = ("maxpool-nan", "reduce-nan", "sign-nan", "random")  # codes of notes that stay true after any repair
 _INNER_OPSET = 13  # the ONNX nodes that rules emit are written for this opset
 
@@ -268,8 +270,8 @@ class Rewriter:
         return True
 
     def keep(self, proto: Any) -> None:
-        """An ONNX node as it is, for the backend to convert."""
-        self._append(proto)
+        """An ONNX node as it is, for the backend to convert; without empty names at its end."""
+        self._append(shortened(proto) or proto)
 
     def is_output(self, name: str) -> bool:
         """Whether the model gives this value."""
@@ -329,8 +331,15 @@ class Rewriter:
             self._fix(node)
         elif message is None:
             self._roll_back(*mark)
-            self.keep(node.proto)
+            message = self._keep_original(node, reason)
         self._report(node, message or "", reason)
+
+    def _keep_original(self, node: Node, reason: str) -> Optional[str]:
+        self.keep(node.proto)
+        if reason or node.domain or shortened(node.proto) is None:
+            return None
+        self.found(*left_out(node.proto))
+        return "without the empty names at its end"
 
     def _roll_back(self, length: int, added: Dict[str, np.ndarray]) -> None:
         del self.nodes[length:], self.origins[length:]
@@ -349,7 +358,7 @@ class Rewriter:
 
     def _report(self, node: Node, message: str, reason: str) -> None:
         for code, effect, text in self._found:
-            more = "; not repaired: " + reason if reason and not message else ""
+            more = NOT_REPAIRED + reason if reason and not message else ""
             # A note beside graver findings, or of what no rule mends, is not what the repair is for.
             graver = any(found[1] != "note" for found in self._found)
             others = effect == "note" and (graver or code in _LASTING)

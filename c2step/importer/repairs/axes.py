@@ -1,11 +1,12 @@
 """Shapes and axes: operators that move, name or count dimensions.
 
 Matches Squeeze and Unsqueeze with negative axes or axes as an input (opset 13), Squeeze without axes, Flatten at a
-negative axis, Reshape with allowzero or to a scalar, Shape with start and end, Split by an int64 input, by
-num_outputs or unevenly, Transpose and Expand and Tile of dtypes that Caffe2 lacks, Concat of them.
+negative axis, Reshape with allowzero, to a scalar, or to a fixed size that its data does not have, Shape with start
+and end, Split by an int64 input, by num_outputs or unevenly, Transpose and Expand and Tile of dtypes that Caffe2
+lacks, Concat of them.
 """
 
-from typing import List, Optional
+from typing import Any, List, Optional
 
 import numpy as np
 
@@ -91,6 +92,7 @@ def reshape_to(node: Node, g: Rewriter) -> Optional[str]:
     elif target is not None and target.size == 0:
         g.found("reshape-scalar", "fail", "Caffe2's Reshape takes no empty shape as an input")
     else:
+        _check_size(node, g, node.attr("shape") if node.opset < 5 else target)
         return None
     wanted = g.need(node.input(1), "the shape").tolist()
     if node.attr("allowzero", 0) and 0 in wanted:
@@ -99,6 +101,24 @@ def reshape_to(node: Node, g: Rewriter) -> Optional[str]:
             return _empty(node, g, wanted)
     reshape(g, node.input(0), wanted, node.out)
     return "shape=%s" % wanted
+
+
+def _check_size(node: Node, g: Rewriter, target: Any) -> None:
+    """A shape that is fixed in the model, of a size that the data does not have."""
+    found = g.shape(node.input(0))
+    if target is None or found is None or None in found:
+        return
+    shape = [int(d or 0) for d in found]
+    wanted = [shape[i] if d == 0 and i < len(shape) else int(d) for i, d in enumerate(target)]
+    size, fixed = (int(np.prod(dims, dtype=np.int64)) for dims in (shape, [d for d in wanted if d != -1]))
+    if (size == fixed) if -1 not in wanted else (fixed and size % fixed == 0):
+        return
+    g.found(
+        "reshape-size",
+        "fail",
+        "the model fixes this shape to %s, and %s has %d elements, of shape %s" % (wanted, node.input(0), size, shape),
+    )
+    raise Unrepairable("feed the batch and image size that it was exported with, or export it with dynamic axes")
 
 
 def _empty(node: Node, g: Rewriter, shape: List[int]) -> str:

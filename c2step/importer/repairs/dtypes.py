@@ -254,13 +254,18 @@ def held(node: Node, g: Rewriter) -> Optional[str]:
 
 
 def constant_of_shape(node: Node, g: Rewriter) -> Optional[str]:
-    """ConstantOfShape of types that Caffe2's backend does not fill with."""
+    """ConstantOfShape of types that Caffe2's backend does not fill with, or of no dimensions."""
     tensor = node.attr("value")
     name = dtype_name(tensor.data_type) if tensor is not None else "float32"
-    if name in ("float32", "float64", "int32", "int64"):
+    value = onnx.numpy_helper.to_array(tensor).reshape(-1)[0] if tensor is not None else 0
+    if name not in ("float32", "float64", "int32", "int64"):
+        g.found("constant-type", "refuse", "Caffe2's backend fills no shape with %s" % name)
+    elif g.shape(node.input(0)) == (0,):
+        g.found("constant-scalar", "fail", "Caffe2's ConstantFill takes no empty shape as an input")
+        copy(g, g.const(value, name), node.out)
+        return "a fixed scalar"
+    else:
         return None
-    g.found("constant-type", "refuse", "Caffe2's backend fills no shape with %s" % name)
-    value = onnx.numpy_helper.to_array(tensor).reshape(-1)[0]
     fill(g, [int(d) for d in g.known(node.out)], value, name, node.out)
     return "written as ConstantFill of a fixed shape"
 

@@ -10,8 +10,11 @@ from typing import Any, Dict, List, Optional
 import onnx
 
 from ..rewriter import CAFFE2, Node, Rewriter, Unrepairable
+from .classical import ML, classical
 
-__all__ = ["known_to_caffe2", "private", "unknown"]
+__all__ = ["OF_CAFFE2", "known_to_caffe2", "private", "unknown"]
+
+OF_CAFFE2 = ("_caffe2", "org.pytorch._caffe2", "org.pytorch.aten")  # domains of operators that Caffe2 has itself
 
 _NAMES = """
 Abs Acos Add And ArgMax ArgMin Asin Atan AveragePool BitwiseAnd BitwiseOr BitwiseXor Cast Ceil Clip Col2Im
@@ -126,6 +129,12 @@ def private(node: Node, g: Rewriter) -> Optional[str]:
     """A node of another domain: a model-local function, or something Caffe2 mistakes for a standard operator."""
     if node.domain == CAFFE2:
         return None
+    if node.domain in OF_CAFFE2:
+        words = "%s is an operator of Caffe2 itself, which no other runtime has: onnxruntime gives nothing from it on"
+        g.found("caffe2-operator", "note", words % node.op)
+        return None
+    if node.domain == ML:
+        return classical(node, g)
     function = g.functions.get((node.domain, node.op))
     if known_to_caffe2(node.op):
         g.found(

@@ -1,7 +1,8 @@
 """Normalizations that Caffe2 lacks or whose form its backend does not know.
 
-Matches BatchNormalization-14 and -15 (their training_mode attribute), BatchNormalization in training,
-LayerNormalization, GroupNormalization, MeanVarianceNormalization, InstanceNormalization of other dtypes.
+Matches BatchNormalization-14 and -15 (their training_mode attribute), BatchNormalization in training (before opset 14
+that is one whose statistics have names), LayerNormalization, GroupNormalization, MeanVarianceNormalization,
+InstanceNormalization of other dtypes.
 """
 
 from typing import List, Optional
@@ -27,7 +28,7 @@ def batch_norm(node: Node, g: Rewriter) -> Optional[str]:
     if "training_mode" in node.attrs:
         g.found("batchnorm-14", "refuse", "Caffe2's backend does not know training_mode")
     elif extra:
-        g.found("batchnorm-training", "fail", "Caffe2's SpatialBN gives no statistics in test mode")
+        g.found("batchnorm-training", "fail", "Caffe2's backend always tests, and SpatialBN gives no statistics then")
     elif node.attr("spatial", 1) == 0:
         g.found("batchnorm-spatial", "refuse", "Caffe2's backend does not know spatial=0")
         return _per_element(node, g)
@@ -37,7 +38,7 @@ def batch_norm(node: Node, g: Rewriter) -> Optional[str]:
         g.found("batchnorm-rank", "note", "Caffe2's SpatialBN before 1.3 wants three dimensions")
     else:
         return None
-    if training:
+    if training or (extra and node.opset < 14):
         return _trained(node, g)
     if extra:
         raise Unrepairable("statistics are wanted without training_mode")
@@ -80,7 +81,17 @@ def _trained(node: Node, g: Rewriter) -> str:
                 g.onnx("Mul", reshape(g, new, [-1]), g.const(1 - keep, "float32")),
             )
             cast(g, mixed, g.dtype(node.input(3)), node.output(position))
+    _saved(node, g, mean, root)
     return "the batch's own statistics, written out"
+
+
+def _saved(node: Node, g: Rewriter, mean: str, root: str) -> None:
+    """What opset 13 and before keeps of the batch: its mean, and 1 / sqrt(var + epsilon) as onnxruntime gives it."""
+    dtype = g.dtype(node.input(0))
+    if node.output(3):
+        cast(g, reshape(g, mean, [-1]), dtype, node.output(3))
+    if node.output(4):
+        cast(g, reshape(g, g.onnx("Div", g.const(1.0, "float32"), root), [-1]), dtype, node.output(4))
 
 
 def _moments(g: Rewriter, x: str, axes: List[int]) -> List[str]:

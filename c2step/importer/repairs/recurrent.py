@@ -18,7 +18,16 @@ __all__ = ["RULES"]
 
 _GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 _DEFAULTS = {"RNN": ["Tanh"], "GRU": ["Sigmoid", "Tanh"], "LSTM": ["Sigmoid", "Tanh", "Tanh"]}
+_WITH_BETA = ("affine", "hardsigmoid", "scaledtanh")
+_WITH_ALPHA = ("elu", "leakyrelu", "thresholdedrelu") + _WITH_BETA
 _STEPS = 512  # beyond this many steps nothing is unrolled
+
+
+class _Activation(NamedTuple):
+    """One activation function, in lower case, and the values that it was given."""
+
+    name: str
+    given: Dict[str, float]
 
 
 class _Side(NamedTuple):
@@ -31,7 +40,7 @@ class _Side(NamedTuple):
     c: str
     p: str
     reverse: bool
-    activations: List[str]
+    activations: List[_Activation]
 
 
 def recurrent(node: Node, g: Rewriter) -> Optional[str]:
@@ -91,7 +100,7 @@ def _sides(node: Node, g: Rewriter, x: str) -> List[_Side]:
     direction = node.attr("direction", "forward")
     count = 2 if direction == "bidirectional" else 1
     per = len(_DEFAULTS[node.op])
-    activations = list(node.attr("activations") or _DEFAULTS[node.op] * count)
+    activations = _activations(node, count)
     batch = node.attr("layout", 0)
     sides = []
     for i in range(count):
@@ -111,6 +120,20 @@ def _sides(node: Node, g: Rewriter, x: str) -> List[_Side]:
             )
         )
     return sides
+
+
+def _activations(node: Node, count: int) -> List[_Activation]:
+    """The activations of every direction; alphas and betas go, in order, to those that take them."""
+    alphas, betas = iter(node.attr("activation_alpha") or []), iter(node.attr("activation_beta") or [])
+    result = []
+    for name in node.attr("activations") or _DEFAULTS[node.op] * count:
+        given = {}
+        for values, key, takers in ((alphas, "alpha", _WITH_ALPHA), (betas, "beta", _WITH_BETA)):
+            value = next(values, None) if name.lower() in takers else None
+            if value is not None:
+                given[key] = float(value)
+        result.append(_Activation(name.lower(), given))
+    return result
 
 
 def _hidden(node: Node) -> int:
@@ -143,8 +166,8 @@ def _native(node: Node, side: _Side) -> bool:
     if side.p or node.attr("clip") is not None or node.attr("input_forget", 0):
         return False
     if node.op == "RNN":
-        return side.activations[0].lower() in ("tanh", "relu")
-    return [a.lower() for a in side.activations] == [a.lower() for a in _DEFAULTS[node.op]]
+        return side.activations[0].name in ("tanh", "relu")
+    return [a.name for a in side.activations] == [a.lower() for a in _DEFAULTS[node.op]]
 
 
 def _one_side(node: Node, g: Rewriter, x: str, side: _Side) -> List[str]:
@@ -180,7 +203,7 @@ def _forward(node: Node, g: Rewriter, x: str, side: _Side, lengths: str) -> List
     inputs = [x, side.w, side.r, side.b, lengths, side.h] + ([side.c] if node.op == "LSTM" else [])
     attrs: Dict[str, Any] = {"hidden_size": hidden}
     if node.op == "RNN":
-        attrs["activations"] = side.activations
+        attrs["activations"] = [a.name for a in side.activations]
     if node.op == "GRU":
         attrs["linear_before_reset"] = int(node.attr("linear_before_reset", 0))
     g.values.declare(names[0], "float32", [shape[0], 1, shape[1], hidden])
@@ -246,24 +269,32 @@ def _linear(g: Rewriter, x: str, w: str, b: str) -> str:
     return g.onnx("Add", g.onnx("MatMul", x, w), b)
 
 
-def _activation(node: Node, g: Rewriter, name: str, x: str) -> str:
+_PLAIN = {
+    "tanh": "Tanh",
+    "sigmoid": "Sigmoid",
+    "relu": "Relu",
+    "elu": "Elu",
+    "softsign": "Softsign",
+    "softplus": "Softplus",
+    "hardsigmoid": "HardSigmoid",
+    "leakyrelu": "LeakyRelu",
+    "thresholdedrelu": "ThresholdedRelu",
+}
+
+
+def _activation(node: Node, g: Rewriter, activation: _Activation, x: str) -> str:
     clip = node.attr("clip")
     if clip is not None:
         x = g.emit("Clip", [x], "float32", g.shape(x), min=-float(clip), max=float(clip))
-    known = {
-        "tanh": "Tanh",
-        "sigmoid": "Sigmoid",
-        "relu": "Relu",
-        "elu": "Elu",
-        "softsign": "Softsign",
-        "softplus": "Softplus",
-        "hardsigmoid": "HardSigmoid",
-        "leakyrelu": "LeakyRelu",
-        "thresholdedrelu": "ThresholdedRelu",
-    }
-    if name.lower() not in known or node.attr("activation_alpha") or node.attr("activation_beta"):
-        raise Unrepairable("activation %s with its own alpha or beta is not rewritten" % name)
-    return g.onnx(known[name.lower()], x)
+    name, given = activation
+    if name in _PLAIN:
+        return g.onnx(_PLAIN[name], x, **given)
+    if name not in ("affine", "scaledtanh") or set(given) != {"alpha", "beta"}:
+        raise Unrepairable("activation %s is not rewritten, or has no alpha and beta" % name)
+    alpha, beta = (g.const(given[key], "float32") for key in ("alpha", "beta"))
+    if name == "affine":
+        return g.onnx("Add", g.onnx("Mul", x, alpha), beta)
+    return g.onnx("Mul", g.onnx("Tanh", g.onnx("Mul", x, beta)), alpha)
 
 
 def _both(g: Rewriter, xt: str, h: str, k: Dict[str, List[str]], i: int) -> str:
