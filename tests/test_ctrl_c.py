@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import c2step
+from c2step import cli
 from c2step.cli import main
 from c2step.errors import ExitStatus
 from c2step.repl.environment import Environment
@@ -61,6 +62,18 @@ def test_while_loading_it_ends_the_command_with_130(tmp_path, capfd, ctrl_c):
     assert main(words) == ExitStatus.INTERRUPTED == 130
     said = capfd.readouterr()
     assert said.err.splitlines()[-1] == "interrupted" and "worker" not in said.err and not said.out
+
+
+def test_while_importing_it_waits_and_ends_the_command_with_130(monkeypatch, capfd):
+    imported = []
+
+    def importing(name, package):
+        os.kill(os.getpid(), signal.SIGINT)
+        imported.append(name)
+
+    monkeypatch.setattr(cli.importlib, "import_module", importing)
+    assert main(["show", "model.onnx"]) == ExitStatus.INTERRUPTED
+    assert imported == [".show"] and capfd.readouterr().err == "interrupted\n"
 
 
 def test_while_entering_it_runs_nothing_instead(tmp_path, ctrl_c):

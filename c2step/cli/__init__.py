@@ -113,8 +113,19 @@ def _worker_ahead(name: str, words: List[str]) -> Iterator[Any]:
             spare.close()
 
 
+@contextlib.contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Ctrl-C waits: numpy says of an import that is interrupted that the installation is broken."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def _run(name: str, words: List[str], spare: Any) -> int:
-    module = importlib.import_module("." + name.replace("-", "_"), __name__)
+    with _uninterrupted():
+        module = importlib.import_module("." + name.replace("-", "_"), __name__)
     parser = argparse.ArgumentParser(
         "c2step " + name,
         description=module.__doc__,
