@@ -182,7 +182,7 @@ def summarize(blob: Blob) -> BlobSummary:
 
 
 def _flat(array: np.ndarray) -> np.ndarray:
-    return array.reshape(-1)  # a copy where it is not contiguous
+    return np.ascontiguousarray(array).reshape(-1)
 
 
 def _figures(array: np.ndarray) -> Dict[str, Any]:

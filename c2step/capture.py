@@ -27,7 +27,7 @@ import numpy as np
 from .blob import INT8, MISSING, OTHER, STRING, TENSOR, Blob, BlobSummary
 from .errors import CaptureError, near
 from .leftovers import runs
-from .npy import read_npy
+from .npy import npy_header, read_npy, write_new, write_npy
 
 __all__ = [
     "NPY_HEADER",
@@ -67,37 +67,13 @@ def write_blob(path: str, blob: Blob) -> int:
     Raises CaptureError naming the file where the disk is full or the folder cannot be written.
     """
     assert blob.array is not None
-    _remove_quietly(path)  # whoever has the older file mapped keeps it
     try:
-        with open(path, "wb") as file:
-            if blob.kind == STRING:
-                file.write(_strings_as_json(blob.array))
-            else:
-                write_npy(file, blob.array)
-            return file.tell()
+        if blob.kind == STRING:
+            return write_new(path, _strings_as_json(blob.array))
+        return write_npy(path, blob.array)
     except OSError as error:
         _remove_quietly(path)
         raise disk_error(error, path) from error
-
-
-def write_npy(file: Any, array: np.ndarray) -> None:
-    """The .npy format, version 1.0, with one write for the data."""
-    data = np.ascontiguousarray(array).reshape(array.shape)
-    layout: Any = np.lib.format
-    layout.write_array_header_1_0(file, layout.header_data_from_array_1_0(data))
-    if data.size:
-        file.write(data.reshape(-1).view(np.uint8).data)
-
-
-def npy_header(dtype: str, shape: Tuple[int, ...]) -> bytes:
-    """What stands before the values in a .npy file."""
-    buffer = io.BytesIO()
-    layout: Any = np.lib.format
-    described = {"descr": layout.dtype_to_descr(np.dtype(dtype)), "fortran_order": False, "shape": shape}
-    layout.write_array_header_1_0(buffer, described)
-    header = buffer.getvalue()
-    assert len(header) == NPY_HEADER, "the shape of a small tensor has few digits"
-    return header
 
 
 class Pack:
@@ -118,7 +94,8 @@ class Pack:
         """Take a tensor's bytes; returns the file name by which `read_blob` finds them."""
         header = self._headers.get((dtype, shape))
         if header is None:
-            header = self._headers[dtype, shape] = npy_header(dtype, shape)
+            header = self._headers[dtype, shape] = npy_header(np.dtype(dtype), shape)
+            assert len(header) == NPY_HEADER, "the shape of a small tensor has few digits"
         name = "%s#%d" % (PACK, self._end)
         self._waiting += (header, data)
         self._end += len(header) + len(data)
