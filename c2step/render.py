@@ -465,6 +465,10 @@ def _side_text(side: Dict[str, Any]) -> str:
 
 def _answer(found: Dict[str, Any]) -> List[str]:
     lines = []
+    for node in found.get("left_out", ()):
+        where = "ONNX node %s %s, before operator %d" % (node["type"], quote(node["node"]), node["before"])
+        lines.append("LEFT OUT: %s: %s" % (where, node["reason"]))
+        lines += ["  " + hint for hint in node["hints"]]
     for origin in found["origins"]:
         node = " (ONNX node %s)" % quote(origin["node"]) if origin["node"] else ""
         outputs = ",".join(quote(name) for name in origin["outputs"])
@@ -477,7 +481,7 @@ def _answer(found: Dict[str, Any]) -> List[str]:
                 "in the run, operator %d %s %s: %s"
                 % (row["index"], row["type"], row["run"]["status"], row["run"]["error"])
             )
-    if found["verdict"] == "FAIL" and not found["origins"]:
+    if found["verdict"] == "FAIL" and not found["origins"] and not found.get("left_out"):
         first = next((row for row in found["operators"] if row["label"] == "PROPAGATED"), None)
         if first:
             lines.append("no operator is wrong on golden inputs; the error grows on the way and first shows at "

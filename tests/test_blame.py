@@ -69,6 +69,26 @@ def test_values_up_to_the_first_refused_node(shared, tmp_path):
     assert found.operators[3].run.status == "failed"
 
 
+@pytest.mark.parametrize("go_on", [False, True])
+def test_a_node_that_was_left_out_is_named_and_what_reads_it_is_not_to_blame(shared, tmp_path, go_on):
+    folder = os.path.join(shared, "cases", "37_resize_in_the_middle")
+    with c2step.open(os.path.join(folder, "model.onnx"), [os.path.join(folder, "inputs.npz")], partial=True) as session:
+        reference = reference_for(session, "onnxruntime", str(tmp_path))
+        found = blame(session, reference, continue_from_reference=go_on)
+    assert [judged.label for judged in found.operators] == ["OK", "OK", "OK" if go_on else "PROPAGATED"]
+    assert found.operators[2].alone.status == "ok" and found.origins == []
+    assert found.verdict is (Verdict.INCONCLUSIVE if go_on else Verdict.FAIL)
+    lines = blame_lines(found.to_json())
+    assert (
+        "LEFT OUT: ONNX node Resize resize1, before operator 2: ValueError: Don't know how to translate op Resize"
+        in lines
+    )
+    assert "  lint no-operator: Caffe2 has no Resize; --import repaired: ResizeNearest by [2.0, 2.0]" in lines
+    assert any(line.startswith("LEFT OUT: ONNX node Hardmax hm, before operator 3") for line in lines)
+    if not go_on:
+        assert found.operators[2].run.error == "its input up has no value: node Resize resize1 was left out"
+
+
 @pytest.mark.parametrize("name", ["digits_cnn_bn-op9", "digits_lstm-op9", "digits_attn-op11", "digits_autoenc-op9-kii",
                                   "ultraface-slim-320"])  # fmt: skip
 def test_shared_models_that_match(shared, tmp_path, name):

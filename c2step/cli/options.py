@@ -167,7 +167,12 @@ def warn_unfed(session: Session) -> None:
     """Say which inputs have no value, with the names that look like them."""
     from ..errors import near
 
+    left = {name: row for row in session.model.refused for name in row.get("outputs", ())}
     for name in session.unfed():
+        if name in left:
+            say("warning: %s has no value: node %s %s was left out; feed it, or --input %s=FILE"
+                % (name, left[name]["op_type"], left[name]["label"], name))  # fmt: skip
+            continue
         declared = next((d for d in session.model.inputs if d.name == name), None)
         hint = near(name, session.history.initial)
         say(

@@ -31,7 +31,7 @@ class Alone:
         self._judge, self._session, self._golden = judge, judge.session, judge.golden
         self._net = judge.net
         self._made = made
-        self._dead: Dict[str, int] = {}  # blobs without a value, and the operator whose failure that comes from
+        self._dead: Dict[str, str] = {}  # blobs without a value, and what that comes from
         self._plan: Dict[int, List[Tuple[str, Kept]]] = {}
         self._pauses = {op.index for op in self._net.operators if self._needs_a_pause(op)}
         self._bad: List[Step] = []
@@ -41,6 +41,8 @@ class Alone:
         session = self._session
         session.replace_after(self._plan)
         session.on_step = self._took
+        if self._judge.absent.names:
+            self._dead.update(self._judge.absent.feed(session, self._golden))
         try:
             while session.position < len(self._net):
                 self._stretch()
@@ -68,7 +70,7 @@ class Alone:
         judged = self._judge.judged[session.position]
         lost = [self._dead[name] for name in judged.operator.inputs if name in self._dead]
         if lost:
-            judged.reason = "its input has no value: operator %d failed and has no golden output" % lost[0]
+            judged.reason = "its input has no value: %s" % lost[0]
             self._pass_over(judged, lost)
             return
         stop = session.step(self._end() - session.position)
@@ -102,17 +104,17 @@ class Alone:
         self._judge.take_failure(stop, judged.alone)
         self._pass_over(judged, [])
 
-    def _pass_over(self, judged: "Judged", lost: Sequence[int]) -> None:
+    def _pass_over(self, judged: "Judged", lost: Sequence[str]) -> None:
         self._session.skip()
         self._judge.replace(judged.operator, [])
         self._bury(judged, lost)
 
-    def _bury(self, judged: "Judged", lost: Sequence[int]) -> None:
+    def _bury(self, judged: "Judged", lost: Sequence[str]) -> None:
         """Note which blobs have no value, since what writes them failed and nothing could take its place."""
         op = judged.operator
         for slot, name in enumerate(op.outputs):
             if (judged.alone.error or lost) and not self._has_value((op.index, slot)):
-                self._dead[name] = lost[0] if lost else op.index
+                self._dead[name] = lost[0] if lost else "operator %d failed and has no golden output" % op.index
             else:
                 self._dead.pop(name, None)
 

@@ -25,6 +25,7 @@ from ..net import Operator, is_random
 from ..recording import Keep
 from ..references import Making, Reference
 from ..stepper import Session, Stop
+from .absent import Absent
 from .alone import Alone
 from .aside import Aside
 from .comparison import Comparison
@@ -118,6 +119,7 @@ class Blame:
     stop: Stop
     about: Dict[str, Any] = field(default_factory=dict)
     outputs: Dict[str, str] = field(default_factory=dict)
+    left_out: List[Dict[str, Any]] = field(default_factory=list)
 
     def _repr_html_(self) -> str:
         """The operators with their labels as a table, the origins first in its title, for notebooks."""
@@ -153,6 +155,7 @@ class Blame:
             "reasons": self.tally.summary(),
             "outputs": self.outputs,
             "origins": origins,
+            "left_out": self.left_out,
             "operators": [j.to_json() for j in self.operators],
             "notes": self.notes,
             "about": self.about,
@@ -200,6 +203,7 @@ class Judge:
         self._golden: Optional[Golden] = None
         self._waiting: List[Tuple[Step, Side]] = []  # ran before there were golden values
         self._made: Dict[Slot, Output] = {}
+        self.absent = Absent(session.model)
         self.aside = Aside(self.net, session.model.output_names())
         self.tolerances = tolerances
         self.progress = progress
@@ -225,7 +229,7 @@ class Judge:
         tally = self._tally()
         notes = list(self.golden.reference.notes)
         found = Blame(self.judged, origins, tally, self._verdict(tally), notes, stop)
-        found.outputs = self._outputs()
+        found.outputs, found.left_out = self._outputs(), self.absent.rows()
         return found
 
     def _outputs(self) -> Dict[str, str]:
@@ -248,6 +252,8 @@ class Judge:
         """Run to the end, or to an operator that fails; `replaced` is an operator whose outputs become golden."""
         session = self.session
         session.on_step = self._took
+        if go_on and self.absent.names:
+            self.absent.feed(session, self.golden)
         if replaced is not None:
             self._run_to(replaced)
         stop = session.cont()
@@ -304,7 +310,7 @@ class Judge:
     def take_failure(self, stop: Stop, side: Side) -> None:
         """Note how an operator failed, or ended its process."""
         side.status = "failed" if stop.reason == "failed" else "died"
-        side.error = stop.detail
+        side.error = (self.absent.why(stop.operator) if stop.operator else "") or stop.detail
 
     def _compare(self, step: Step, slot: int, output: Output) -> Optional[Comparison]:
         op = step.operator
@@ -477,7 +483,10 @@ class Judge:
             for slot in range(len(judged.operator.outputs)):
                 self._count(judged, slot, tally)
         for name in self._unmade():
-            tally.miss("no operator gives output %s" % name)
+            if name not in self.absent.names:
+                tally.miss("no operator gives output %s" % name)
+        for name, words in self.absent.names.items():
+            tally.miss("no operator gives %s: %s" % (name, words))
         return tally
 
     def _unmade(self) -> List[str]:

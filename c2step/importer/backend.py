@@ -53,6 +53,7 @@ class Refused(NamedTuple):
     op_type: str
     reason: str
     position: int
+    outputs: Tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return "%s %s: %s" % (self.op_type, self.label, self.reason)
@@ -174,7 +175,7 @@ def _convert_node(converter: NodeConverter, index: int, node: Any, result: Conve
     try:
         ops, printed = converter.convert(node)
     except Exception as error:  # the backend raises whatever its Python or C++ raised
-        result.refused.append(Refused(index, label, node.op_type, reason(error), len(net.op)))
+        result.refused.append(Refused(index, label, node.op_type, reason(error), len(net.op), tuple(node.output)))
         return
     result.notes.extend("node %s: a node inside it was left out: %s" % (label, line) for line in printed)
     if node.domain not in ("", "ai.onnx", CAFFE2) + OF_CAFFE2:

@@ -115,7 +115,9 @@ def _backend(result: Converted, on_node: OnNode) -> Any:
                 operators = list(super(Bridged, cls)._onnx_node_to_caffe2_op(node, opset))
             except Exception as error:  # whatever its Python raised
                 label = result.nodes[index].label
-                result.refused.append(Refused(index, label, node.op_type, _why(error), len(result.node_of)))
+                result.refused.append(
+                    Refused(index, label, node.op_type, _why(error), len(result.node_of), node.outputs)
+                )
                 return []
             result.node_of.extend([index] * len(operators))
             return operators
