@@ -57,6 +57,7 @@ def open_session(
     on_output: Callable[[str], None] = lambda text: None,
     max_memory: Optional[int] = None,
     backend: str = BACKENDS[0],
+    yielding: bool = False,
 ) -> Session:
     """Open a model, run its init_net, feed its inputs, and stand before operator 0.
 
@@ -65,9 +66,11 @@ def open_session(
     ("python:PATH"); `in_process` runs Caffe2 here, without the protection of a worker.  `seed` fills
     inputs that are not given at random, `dims` fixes symbolic dimensions.  `timeout` is in seconds for
     one operator, `max_memory` in bytes what the worker may hold.  `backend` is the importer of ONNX models:
-    "caffe2", or "onnx_caffe2", the one before it.  Raises C2StepError.
+    "caffe2", or "onnx_caffe2", the one before it.  `yielding` is for a session beside which other processes work.
+    Raises C2StepError.
     """
-    workspace = make_workspace(runtime, in_process, timeout, on_output, max_memory, keep.directory if keep else None)
+    directory = keep.directory if keep else None
+    workspace = make_workspace(runtime, in_process, timeout, on_output, max_memory, directory, None, yielding)
     return open_on(
         workspace,
         model,
@@ -155,6 +158,7 @@ def make_workspace(
     max_memory: Optional[int] = None,
     directory: Optional[str] = None,
     spare: Optional[Spare] = None,
+    yielding: bool = False,
 ) -> Workspace:
     """Where the operators will run, with nothing opened yet; `directory` is one that it must be able to write to."""
     if in_process:
@@ -166,7 +170,7 @@ def make_workspace(
         return LocalWorkspace()
     found = find_runtime(runtime)
     found.share([directory] if directory else [])
-    return ProcessWorkspace(found, on_output, timeout, max_memory, spare)
+    return ProcessWorkspace(found, on_output, timeout, max_memory, spare, yielding)
 
 
 def model_spec(

@@ -105,7 +105,7 @@ def _worker_ahead(name: str, words: List[str]) -> Iterator[Any]:
         return
     from ..workspace.spawning import spare_for
 
-    spare = spare_for(words)
+    spare = spare_for(words, name == "blame")
     try:
         yield spare
     finally:

@@ -8,7 +8,7 @@ from typing import Optional
 
 from ..compare.loading import begin_reference, make_reference
 from ..compare.tolerance import Tolerances
-from ..references import Making, Reference
+from ..references import Engine, Making, Reference
 from ..stepper import Session
 from .options import say, show_output
 
@@ -50,11 +50,13 @@ def reference_for(
     return make_reference(session, spec, directory, name_map, engine_runtime, timeout, match, progress, show_output)
 
 
-def begin_reference_for(session: Session, options: argparse.Namespace, directory: str) -> Making:
-    """The same for what a command's options name, beside what the session does meanwhile."""
+def begin_reference_for(
+    session: Session, options: argparse.Namespace, directory: str, spare: Optional[Engine] = None
+) -> Making:
+    """The same for what a command's options name, beside what the session does meanwhile; see `engine_ahead`."""
     progress = Progress("reference").node
     return begin_reference(session, options.against, directory, options.names, options.engine_runtime,
-                           options.timeout, True, progress, show_output)  # fmt: skip
+                           options.timeout, True, progress, show_output, spare)  # fmt: skip
 
 
 class Progress:

@@ -12,12 +12,15 @@ import csv
 import json
 import os
 import shutil
+from typing import Optional
 
 from ..compare.about import ALONE, GOLDEN, about, keep_blame, keep_golden
 from ..compare.blame import Blame, blame
+from ..compare.loading import engine_ahead
 from ..compare.truth import weigh
 from ..launch import default_keep
 from ..leftovers import scratch_folder
+from ..references import Engine
 from ..render import blame_lines
 from ..stepper import Session
 from .against import Progress, add_tolerances, begin_reference_for, said, tolerances_of
@@ -29,6 +32,7 @@ __all__ = ["add_arguments", "run"]
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `c2step blame`."""
     add_session(parser)
+    parser.set_defaults(yielding=True)  # the reference is made, and values are compared, beside it
     add_tolerances(parser)
     group = parser.add_argument_group("blame")
     forms = (
@@ -53,21 +57,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Run, judge, and end with the verdict's status."""
     folder = scratch_folder("reference")
+    spare = engine_ahead(options.against, options.runtime, options.engine_runtime)
     try:
         with opened(options, default_keep(options.keep)) as session:
             warn_unfed(session)
-            found = _blamed(session, options, folder)
+            found = _blamed(session, options, folder, spare)
             _print(found, options)
             return int(found.verdict.status)
     finally:
+        if spare is not None:
+            spare.close()
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _blamed(session: Session, options: argparse.Namespace, folder: str) -> Blame:
+def _blamed(session: Session, options: argparse.Namespace, folder: str, spare: Optional[Engine]) -> Blame:
     rules = tolerances_of(session, options)
     progress = Progress("blame")
     kept = default_keep(os.path.join(session.capture_directory, ALONE)) if options.keep else None
-    making = begin_reference_for(session, options, folder)
+    making = begin_reference_for(session, options, folder, spare)
     found = blame(session, making, rules, options.continue_from_reference, progress.show, kept)
     reference = making.result()
     if not options.json:

@@ -125,6 +125,7 @@ def quietly_opened(options: argparse.Namespace, runtime: Optional[str], keep: Op
         max_memory=getattr(options, "max_memory", None),
         directory=keep.directory if keep else None,
         spare=getattr(options, "spare", None),
+        yielding=getattr(options, "yielding", False),
     )
     return open_on(
         workspace,

@@ -12,14 +12,13 @@ golden values (several from one ONNX node, helper blobs) are judged as one.
     UNCOMPARED  nothing to compare with, or nothing that could be compared; the reason is given
 """
 
-import os
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Set, Tuple, Union
+from functools import partial
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Set, Tuple, Union
 
 import numpy as np
 
-from ..blob import INT8, MISSING, STRING, TENSOR, UNINITIALISED
+from ..blob import INT8, MISSING, STRING, TENSOR, UNINITIALISED, Blob
 from ..history import Output, Step
 from ..net import Operator, is_random
 from ..recording import Keep
@@ -27,6 +26,7 @@ from ..references import Making, Reference
 from ..stepper import Session, Stop
 from .absent import Absent
 from .alone import Alone
+from .apart import Apart
 from .aside import Aside
 from .comparison import Comparison
 from .golden import Golden, Slot
@@ -38,6 +38,8 @@ __all__ = ["OK", "ORIGIN", "PROPAGATED", "RECOVERED", "UNCOMPARED", "Blame", "Ju
 
 ORIGIN, PROPAGATED, RECOVERED, OK, UNCOMPARED = "ORIGIN", "PROPAGATED", "RECOVERED", "OK", "UNCOMPARED"
 Progress = Callable[[str, int, int], None]
+_NEVER_WRITTEN = (UNINITIALISED, MISSING)
+_WORTH_A_PROCESS = 1 << 22  # bytes to compare
 
 
 @dataclass
@@ -219,9 +221,14 @@ class Judge:
 
     def judge(self, go_on: bool, keep: Optional[Keep]) -> Blame:
         """Both runs, the labels and the verdict."""
-        stop = self.run(go_on)
-        self.session.restart(keep or Keep())
-        Alone(self, self._made).run()
+        stop = self._run(go_on, None)
+        comparing = self._begin_to_catch_up()
+        try:
+            self.session.restart(keep or Keep())
+            Alone(self, self._made).run()
+            self._catch_up(comparing)
+        finally:
+            comparing.close()
         self._label()
         origins = [j for j in self.judged if j.label == ORIGIN]
         for judged in origins if self.hints else ():
@@ -250,6 +257,11 @@ class Judge:
 
     def run(self, go_on: bool = False, replaced: Optional[int] = None) -> Stop:
         """Run to the end, or to an operator that fails; `replaced` is an operator whose outputs become golden."""
+        stop = self._run(go_on, replaced)
+        self._catch_up(self._begin_to_catch_up())
+        return stop
+
+    def _run(self, go_on: bool, replaced: Optional[int]) -> Stop:
         session = self.session
         session.on_step = self._took
         if go_on and self.absent.names:
@@ -268,7 +280,6 @@ class Judge:
         session.on_step = lambda step: None
         if stop.reason == "interrupted":
             raise KeyboardInterrupt
-        self._catch_up()
         return stop
 
     def _took(self, step: Step) -> None:
@@ -279,13 +290,24 @@ class Judge:
         else:
             self.take(step, self.judged[step.index].run, "run")
 
-    def _catch_up(self) -> None:
-        """Compare what ran before there were golden values; numpy does that in several threads."""
-        waiting, self._waiting = self._waiting, []
-        if waiting:
+    def _begin_to_catch_up(self) -> Apart:
+        """Begin to compare what ran before there were golden values, beside the second run.
+
+        The values are opened here, since their capture may be gone by then.
+        """
+        if self._waiting:
             self.golden  # noqa: B018 - wait for it here, once
-            with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-                list(pool.map(lambda one: self._note(*one), waiting))
+        jobs = [job for step, _ in self._waiting for job in self._comparing(step)]
+        size = sum(out.summary.nbytes for step, _ in self._waiting for out in step.outputs)
+        limited = getattr(self.session.workspace, "max_memory", None) is not None
+        return Apart(jobs, size > _WORTH_A_PROCESS and not limited)
+
+    def _catch_up(self, comparing: Apart) -> None:
+        waiting, self._waiting = self._waiting, []
+        found = iter(comparing.results() if waiting else ())
+        for step, side in waiting:
+            side.status = step.status
+            side.comparisons.update(_there(zip(range(len(step.outputs)), found)))
 
     def _run_to(self, replaced: int) -> None:
         session = self.session
@@ -302,32 +324,37 @@ class Judge:
 
     def _note(self, step: Step, side: Side) -> None:
         side.status = step.status
-        for slot, output in enumerate(step.outputs):
-            comparison = self._compare(step, slot, output)
-            if comparison is not None:
-                side.comparisons[slot] = comparison
+        side.comparisons.update(_there(enumerate(job() for job in self._comparing(step))))
+
+    def _comparing(self, step: Step) -> List[Callable[[], Optional[Comparison]]]:
+        """What compares each output of a step, with its value from the capture, and what it depends on, at hand."""
+        quanta = self.session.history.quanta(step)
+        places = [(step.index, slot) for slot in range(len(step.outputs))]
+        held = [
+            self.session.kept(out) if out.kind not in _NEVER_WRITTEN and place in self.golden else None
+            for place, out in zip(places, step.outputs)
+        ]
+        return [partial(self._compare, step, slot, actual, quanta) for slot, actual in enumerate(held)]
 
     def take_failure(self, stop: Stop, side: Side) -> None:
         """Note how an operator failed, or ended its process."""
         side.status = "failed" if stop.reason == "failed" else "died"
         side.error = (self.absent.why(stop.operator) if stop.operator else "") or stop.detail
 
-    def _compare(self, step: Step, slot: int, output: Output) -> Optional[Comparison]:
-        op = step.operator
+    def _compare(self, step: Step, slot: int, actual: Optional[Blob], quanta: Sequence[float]) -> Optional[Comparison]:
+        op, output = step.operator, step.outputs[slot]
         golden = self.golden.blob((step.index, slot))
         if golden is None:
             return None
-        if output.kind in (UNINITIALISED, MISSING):
+        if output.kind in _NEVER_WRITTEN:
             if golden.array is None or self.aside.unwritten(op, slot):
                 return None
             return Comparison(Verdict.FAIL, "declared output %s was never written" % output.name)
-        actual = self.session.kept(output)
         if actual is None:
             return Comparison(Verdict.INCONCLUSIVE, "the value of %s was not kept" % output.name)
         if (actual.kind == STRING) != (golden.kind == STRING):
             words = "%s is %s here, the reference holds %s" % (output.name, actual.kind, golden.kind)
             return Comparison(Verdict.INCONCLUSIVE, words)
-        quanta = self.session.history.quanta(step)
         return compare_blobs(actual, golden, self.tolerances.of(actual, golden, op.type, quanta))
 
     def replace(self, op: Operator, outputs: Sequence[Output]) -> None:
@@ -515,6 +542,10 @@ class Judge:
         if any(j.label == ORIGIN or j.run.bad and j.label == PROPAGATED for j in self.judged):
             return Verdict.FAIL
         return tally.verdict if not tally.failed else Verdict.FAIL
+
+
+def _there(found: Iterable[Tuple[int, Optional[Comparison]]]) -> Iterator[Tuple[int, Comparison]]:
+    return ((slot, comparison) for slot, comparison in found if comparison is not None)
 
 
 def _as_computed(golden: np.ndarray, made: Optional[Output]) -> Optional[np.ndarray]:

@@ -1,5 +1,6 @@
 """Make or open the golden values that a user names, for the command line and the prompt alike."""
 
+import contextlib
 import os
 import shutil
 import sys
@@ -9,17 +10,29 @@ from typing import Any, Callable, Dict, Iterator, List, Optional
 
 import numpy as np
 
+from ..errors import C2StepError
 from ..leftovers import scratch_folder
 from ..model import BACKENDS
 from ..net import Net
-from ..references import Elsewhere, Making, Match, Reference, begin_onnxruntime, load, match_modules, open_onnx_values
+from ..references import (
+    Elsewhere,
+    Engine,
+    Making,
+    Match,
+    Reference,
+    begin_onnxruntime,
+    load,
+    match_modules,
+    onnxruntime_ahead,
+    open_onnx_values,
+)
 from ..stepper import Session
 from ..workspace.runtime import find_runtime
 from .against import Against
 from .lockstep import run_elsewhere, run_imported
 from .tolerance import Tolerances
 
-__all__ = ["begin_reference", "load_against", "make_reference", "matched", "undisturbed", "unpatched"]
+__all__ = ["begin_reference", "engine_ahead", "load_against", "make_reference", "matched", "undisturbed", "unpatched"]
 
 Progress = Callable[[int, int, str], None]
 
@@ -63,14 +76,33 @@ def begin_reference(
     match: bool = True,
     progress: Optional[Progress] = None,
     shown: Optional[Callable[[str], None]] = None,
+    spare: Optional[Engine] = None,
 ) -> Making:
-    """As `make_reference`, beside what the session does meanwhile where that does not need the session itself."""
+    """As `make_reference`, beside what the session does meanwhile where that does not need the session itself.
+
+    `spare` is an engine that was started ahead, see `engine_ahead`; it is closed where it is not of use.
+    """
     model = session.model.files.get("onnx")
+    python = find_runtime(engine_runtime).python if engine_runtime else _python(session)
+    if spare is not None and (spec != "onnxruntime" or not model or spare.python != python):
+        spare.close()
+        spare = None
     if spec == "onnxruntime" and model:
-        python = find_runtime(engine_runtime).python if engine_runtime else _python(session)
-        return begin_onnxruntime(model, session.inputs, directory, python, progress, shown, timeout)
+        return begin_onnxruntime(model, session.inputs, directory, python, progress, shown, timeout, spare)
     made = make_reference(session, spec, directory, name_map, engine_runtime, timeout, match, progress, shown)
     return Making(lambda: made)
+
+
+def engine_ahead(spec: str, runtime: Optional[str] = None, engine_runtime: Optional[str] = None) -> Optional[Engine]:
+    """The engine for a reference that will be asked for, starting while the model is opened; None where there is none.
+
+    `runtime` is that of the session.  What is wrong with either is said where it is needed.
+    """
+    if spec == "onnxruntime":
+        with contextlib.suppress(C2StepError):
+            python = find_runtime(engine_runtime or runtime).python
+            return onnxruntime_ahead(python)
+    return None
 
 
 def load_against(

@@ -6,7 +6,7 @@ has the libraries.
 
 from .engine import Engine
 from .exposing import Exposed, expose
-from .making import Maker, make_onnxruntime, make_torch
+from .making import Maker, make_onnxruntime, make_torch, onnxruntime_ahead
 from .matching import Match, match_modules
 from .meanwhile import Making, begin_onnxruntime
 from .reference import Reference, open_capture, open_folder, open_npz, open_onnx_values
@@ -30,6 +30,7 @@ __all__ = [
     "make_onnxruntime",
     "make_torch",
     "match_modules",
+    "onnxruntime_ahead",
     "open_capture",
     "open_files",
     "open_folder",

@@ -12,7 +12,7 @@ import signal
 import subprocess
 import tempfile
 import threading
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable, Dict, List, Optional, Sequence
 
 from .. import errors
 from ..errors import ReferenceFailed, RuntimeMissing, WorkerDied, WorkerTimeout
@@ -29,6 +29,11 @@ sys.path[:] = [place for place in sys.path if place]
 for name, place in %r:
     package = sys.modules[name] = types.ModuleType(name)
     package.__path__ = [place]
+for name in %r:
+    try:
+        __import__(name)
+    except Exception:  # it is said where it is needed
+        pass
 from c2step.references.engines.%s import main
 main()
 """
@@ -45,17 +50,22 @@ class Engine:
     `shown` gets each line that the engine or its libraries print.
     """
 
-    def __init__(self, python: str, module: str, name: str, shown: Optional[Shown] = None) -> None:
-        """Start it and wait until it answers; RuntimeMissing or ReferenceFailed where it does not."""
-        self.python, self.name = python, name
-        self._shown = shown
+    def __init__(
+        self, python: str, module: str, name: str, shown: Optional[Shown] = None, ahead: Optional[Sequence[str]] = None
+    ) -> None:
+        """Start it and wait until it answers; RuntimeMissing or ReferenceFailed where it does not.
+
+        One that is started `ahead` loads the libraries that are named there meanwhile: `greet` waits for it later.
+        """
+        self.python, self.name, self.version = python, name, ""
+        self.shown = shown
         self._said: List[str] = []
         self._read_to = 0
         self._printed = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the engine
         self._doing: Dict[str, Any] = {}
         try:
             self._process = subprocess.Popen(
-                [python, "-c", _START % (_PACKAGES, module)],
+                [python, "-c", _START % (_PACKAGES, list(ahead or ()), module)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=self._printed,
@@ -69,11 +79,15 @@ class Engine:
         self._replies: "queue.Queue[Optional[bytes]]" = queue.Queue()
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
-        self._greet()
+        if ahead is None:
+            self.greet()
 
-    def _greet(self) -> None:
+    def greet(self) -> None:
+        """Wait until it answers; ReferenceFailed where it does not."""
+        if self.version:
+            return
         try:
-            self.version: str = self._wait(None, None)["python"]
+            self.version = self._wait(None, None)["python"]
         except WorkerDied as death:
             self.close()
             words = self._said[-1] if self._said else death.message
@@ -178,8 +192,8 @@ class Engine:
         self._read_to += whole
         for line in data[:whole].decode(errors="replace").splitlines():
             self._said = self._said[-20:] + [line]
-            if self._shown is not None:
-                self._shown(line)
+            if self.shown is not None:
+                self.shown(line)
 
     def kill(self) -> None:
         """End the process at once."""

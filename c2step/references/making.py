@@ -23,6 +23,7 @@ __all__ = [
     "Whole",
     "make_onnxruntime",
     "make_torch",
+    "onnxruntime_ahead",
     "torch_model",
 ]
 
@@ -30,6 +31,7 @@ Progress = Callable[[int, int, str], None]
 """Gets the position, the number of nodes (0 where it is not known) and what is run."""
 
 _DEATHS = 20
+_ONNXRUNTIME = ("onnx_engine", "onnxruntime")
 ROOM = 256 << 20  # bytes of prepared nodes that an engine keeps for the next input
 
 
@@ -75,7 +77,8 @@ def make_torch(
 class Maker:
     """An engine that stays open and makes golden values for one input after another.
 
-    `deaths` counts how often its process ended; the next one starts by itself.
+    `deaths` counts how often its process ended; the next one starts by itself.  `spare` is one that was started
+    ahead, which is then the first.
     """
 
     def __init__(self, python: str, module: str, name: str, shown: Optional[Shown], timeout: Optional[float]) -> None:
@@ -84,6 +87,7 @@ class Maker:
         self.engine: Optional[Engine] = None
         self.told: Dict[str, Any] = {}
         self.deaths = 0
+        self.spare: Optional[Engine] = None
         self._cancelled = False
 
     def __enter__(self) -> "Maker":
@@ -116,11 +120,19 @@ class Maker:
     def started(self, request: Dict[str, Any], capture: "GoldenCapture") -> Engine:
         """The engine, with the model open; `told` is what it said of it."""
         if self.engine is None:
-            self.engine = Engine(self.python, self.module, self.name, self.shown)
+            self.engine = self._taken() or Engine(self.python, self.module, self.name, self.shown)
             if self._cancelled:
                 self.engine.kill()
             self.told = self.engine.ask(dict(request, do="open"), capture.heard, self.timeout)
         return self.engine
+
+    def _taken(self) -> Optional[Engine]:
+        """The engine that was started ahead, once."""
+        spare, self.spare = self.spare, None
+        if spare is not None:
+            spare.shown = self.shown
+            spare.greet()
+        return spare
 
     def buried(self, death: WorkerDied) -> None:
         """The process ended: count it, and let the next request start another; raises it where that was asked for."""
@@ -137,9 +149,15 @@ class Maker:
 
     def close(self) -> None:
         """End the process."""
-        engine, self.engine = self.engine, None
-        if engine is not None:
-            engine.close()
+        ended, self.engine, self.spare = (self.engine, self.spare), None, None
+        for engine in ended:
+            if engine is not None:
+                engine.close()
+
+
+def onnxruntime_ahead(python: str) -> Engine:
+    """An engine that an `OnnxRuntime` can have as its `spare`; it loads what it needs meanwhile."""
+    return Engine(python, *_ONNXRUNTIME, ahead=["onnx", "onnxruntime"])
 
 
 class OnnxRuntime(Maker):
@@ -153,7 +171,7 @@ class OnnxRuntime(Maker):
         timeout: Optional[float] = None,
         room: int = ROOM,
     ) -> None:
-        super().__init__(python, "onnx_engine", "onnxruntime", shown, timeout)
+        super().__init__(python, *_ONNXRUNTIME, shown, timeout)
         self.model, self.room = model_path, room
         self._digests = Digests([os.path.abspath(model_path)])
 
@@ -163,7 +181,7 @@ class OnnxRuntime(Maker):
         start, notes = 0, None
         for _ in range(_DEATHS):
             fresh = self.engine is None
-            request = {"model": os.path.abspath(self.model), "inputs": given, "room": self.room}
+            request = {"model": os.path.abspath(self.model), "inputs": given, "room": self.room, "light": True}
             engine = self.started(request, capture)
             if notes is None:
                 told = self.told if fresh else engine.ask({"do": "check", "inputs": given})

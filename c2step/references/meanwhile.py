@@ -5,7 +5,7 @@ from typing import Callable, Mapping, Optional
 
 import numpy as np
 
-from .engine import Shown
+from .engine import Engine, Shown
 from .making import OnnxRuntime, Progress
 from .reference import Reference
 
@@ -44,9 +44,11 @@ def begin_onnxruntime(
     progress: Optional[Progress] = None,
     shown: Optional[Shown] = None,
     timeout: Optional[float] = None,
+    spare: Optional[Engine] = None,
 ) -> Making:
-    """As `make_onnxruntime`, beside other work."""
+    """As `make_onnxruntime`, beside other work; `spare` is an engine of this interpreter that was started ahead."""
     runtime = OnnxRuntime(model_path, python, shown, timeout, room=0)
+    runtime.spare = spare
 
     def make() -> Reference:
         with runtime:

@@ -44,6 +44,7 @@ class ProcessWorkspace(Workspace):
     `on_output` gets what Caffe2 or user code prints; `timeout` is in seconds for one operator (or
     any other request), `max_memory` in bytes for all that the worker holds; None for no limit.
     `requests` counts the round trips to workers; `spare` is a worker that may be taken instead of a new one.
+    `yielding` is for one beside which other processes work, see `spawn`.
     """
 
     def __init__(
@@ -53,9 +54,11 @@ class ProcessWorkspace(Workspace):
         timeout: Optional[float] = None,
         max_memory: Optional[int] = None,
         spare: Optional[Spare] = None,
+        yielding: bool = False,
     ) -> None:
         self.runtime = runtime
         self._spare = spare
+        self._yielding = yielding
         self.timeout = timeout
         self.max_memory = max_memory
         self._on_output = on_output
@@ -85,8 +88,9 @@ class ProcessWorkspace(Workspace):
     def _start(self, arguments: Dict[str, Any]) -> "subprocess.Popen[bytes]":
         self.runtime.share(os.path.dirname(path) for path in _paths(arguments))
         self._killed, self._pending, self._printed, self._answered = "", b"", b"", False
-        taken = self._spare.take(self.runtime) if self._spare else None
-        self._process = taken or spawn(self.runtime, any(path.endswith(".onnx") for path in _paths(arguments)))
+        taken = self._spare.take(self.runtime, self._yielding) if self._spare else None
+        onnx = any(path.endswith(".onnx") for path in _paths(arguments))
+        self._process = taken or spawn(self.runtime, onnx, self._yielding)
         self._introduce(self._process)
         assert self._process.stdout and self._process.stderr
         os.set_blocking(self._process.stdout.fileno(), False)

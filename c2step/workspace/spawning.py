@@ -27,12 +27,17 @@ main({onnx!r})
 """
 
 
-def spawn(runtime: AnyRuntime, onnx: bool = False) -> "subprocess.Popen[bytes]":
-    """Start a worker, which loads Caffe2 (and its ONNX backend) and then waits; RuntimeMissing where that fails."""
+def spawn(runtime: AnyRuntime, onnx: bool = False, yielding: bool = False) -> "subprocess.Popen[bytes]":
+    """Start a worker, which loads Caffe2 (and its ONNX backend) and then waits; RuntimeMissing where that fails.
+
+    Threads of a `yielding` one sleep while they wait for work: beside other processes that is the faster way.
+    """
     boot = _BOOT.format(init=os.path.join(_PACKAGE, "__init__.py"), package=_PACKAGE, onnx=onnx)
     # numpy's own threads would wait for Caffe2's; Caffe2 does not use this library
     environment = dict(os.environ, PYTHONUNBUFFERED="1", OPENBLAS_NUM_THREADS="1")
     environment.pop("PYTHONPATH", None)
+    if yielding:
+        environment.setdefault("OMP_WAIT_POLICY", "passive")
     try:
         return subprocess.Popen(
             runtime.command(["-c", boot]),
@@ -50,14 +55,14 @@ def spawn(runtime: AnyRuntime, onnx: bool = False) -> "subprocess.Popen[bytes]":
 class Spare:
     """A worker that was started ahead, until a session of the same runtime takes it."""
 
-    def __init__(self, runtime: Runtime, onnx: bool) -> None:
-        self._runtime = runtime
-        self._process: Optional["subprocess.Popen[bytes]"] = spawn(runtime, onnx)
+    def __init__(self, runtime: Runtime, onnx: bool, yielding: bool = False) -> None:
+        self._runtime, self._yielding = runtime, yielding
+        self._process: Optional["subprocess.Popen[bytes]"] = spawn(runtime, onnx, yielding)
 
-    def take(self, runtime: AnyRuntime) -> Optional["subprocess.Popen[bytes]"]:
-        """The worker, once, if it is of this runtime and still there."""
+    def take(self, runtime: AnyRuntime, yielding: bool = False) -> Optional["subprocess.Popen[bytes]"]:
+        """The worker, once, if it is of this runtime and this kind and still there."""
         process = self._process
-        if process is None or runtime != self._runtime or process.poll() is not None:
+        if process is None or (runtime, yielding) != (self._runtime, self._yielding) or process.poll() is not None:
             return None
         self._process = None
         return process
@@ -74,14 +79,14 @@ class Spare:
         process.wait()
 
 
-def spare_for(words: Sequence[str]) -> Optional[Spare]:
+def spare_for(words: Sequence[str], yielding: bool = False) -> Optional[Spare]:
     """A worker for what a command line will open; None where that has no runtime here, or asks for help only."""
     if not words or "-h" in words or "--help" in words:
         return None
     with contextlib.suppress(C2StepError):  # it is said where the command itself looks for it
         runtime = find_runtime(_runtime_of(words))
         if isinstance(runtime, Runtime):
-            return Spare(runtime, any(word.endswith(".onnx") for word in words))
+            return Spare(runtime, any(word.endswith(".onnx") for word in words), yielding)
     return None
 
 

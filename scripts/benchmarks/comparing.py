@@ -6,7 +6,7 @@ from typing import List
 import numpy as np
 
 from c2step.compare.blame import blame as blamed
-from c2step.compare.loading import begin_reference
+from c2step.compare.loading import begin_reference, engine_ahead
 from c2step.compare.metrics import measure
 from c2step.launch import default_keep
 
@@ -22,19 +22,26 @@ _ELEMENTS = 25 * 1000 * 1000  # float32, 100 MB
 
 
 def blame(setting: Setting) -> List[Row]:
-    """Both errors of every operator, golden values made anew, against a run on either side with every value exposed."""
+    """Both errors of every operator, golden values made anew, against a run on either side with every value exposed.
+
+    Both sides begin with the ONNX file for onnxruntime and with a net that is open for Caffe2, and have imported
+    everything beforehand: the other one is a process that runs, and so are our worker and the engine of the reference.
+    """
     return [_blame(setting, name) for name in ("resnet50", "mobilenet_v2")]
 
 
 def _blame(setting: Setting, name: str) -> Row:
     model = setting.model(name)
-    with model.session(default_keep()) as session:
+    with model.session(default_keep(), yielding=True) as session:  # as `c2step blame` opens it
         loaded = setting.load(model, session)
 
         def ours() -> float:
             session.restart(default_keep())
+            engine = engine_ahead("onnxruntime")
+            assert engine
+            engine.greet()
             with setting.temporary() as folder:
-                return timed(lambda: blamed(session, begin_reference(session, "onnxruntime", folder)))()
+                return timed(lambda: blamed(session, begin_reference(session, "onnxruntime", folder, spare=engine)))()
 
         def theirs() -> float:
             return setting.bare.seconds("both", name=loaded, path=model.path, inputs=model.inputs)

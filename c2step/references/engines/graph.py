@@ -12,7 +12,8 @@ import numpy as np
 import onnx
 from onnx import external_data_helper, helper, numpy_helper
 
-from c2step.errors import ReferenceFailed
+from c2step.errors import ModelError, ReferenceFailed
+from c2step.importer.weights import array_of, is_stored, parse
 
 from .values import NUMPY_TYPES, WIDER, type_proto
 
@@ -52,11 +53,14 @@ class Call(NamedTuple):
 class Graph:
     """The nodes of an ONNX file in an order that can be run, and its initializers."""
 
-    def __init__(self, path: str) -> None:
-        """Read `path` without its external weights; ReferenceFailed says what is wrong with it."""
+    def __init__(self, path: str, light: bool = False) -> None:
+        """Read `path` without its external weights; ReferenceFailed says what is wrong with it.
+
+        A `light` one leaves the large weights of the file itself there too, until a node needs them.
+        """
         self.path = os.path.abspath(path)
         self.folder = os.path.dirname(self.path)
-        self.model = _parse(self.path)
+        self.model = _parse(self.path, light)
         self._check_weights()
         graph = self.model.graph
         self.initializers: Dict[str, Any] = {t.name: t for t in graph.initializer}
@@ -94,7 +98,9 @@ class Graph:
         return Call(node, self.opset, rest, {name: types[name] for name in rest}, constants)
 
     def loaded(self, tensor: Any) -> Any:
-        """An initializer with its bytes, read from its external file where it has one."""
+        """An initializer with its bytes, or the array of one whose bytes were left in the file or are in another."""
+        if isinstance(tensor, onnx.TensorProto) and is_stored(tensor):
+            return self._left(tensor)
         if not isinstance(tensor, onnx.TensorProto) or not external_data_helper.uses_external_data(tensor):
             return tensor
         copy = onnx.TensorProto()
@@ -103,6 +109,12 @@ class Graph:
         copy.data_location = onnx.TensorProto.DEFAULT
         del copy.external_data[:]
         return copy
+
+    def _left(self, tensor: Any) -> np.ndarray:
+        try:
+            return array_of(tensor)
+        except ModelError as error:
+            raise ReferenceFailed(error.message, error.hint) from error
 
     def key(self, call: Call) -> Optional[Tuple[Any, ...]]:
         """What calls of one node that need the same session agree in; None for a node that is none of the file's."""
@@ -140,9 +152,9 @@ class Graph:
                 return
 
 
-def _parse(path: str) -> Any:
+def _parse(path: str, light: bool) -> Any:
     try:
-        model = onnx.load(path, load_external_data=False)
+        model = parse(path) if light else onnx.load(path, load_external_data=False)
     except OSError as error:
         raise ReferenceFailed("cannot read %s: %s" % (path, error.strerror or error)) from error
     except Exception as error:

@@ -42,9 +42,10 @@ class _Engine:
     def open(self, request: Dict[str, Any], send: Event) -> Dict[str, Any]:
         """Read the model and compare its inputs with those given; onnxruntime is looked for here.
 
-        With `room`, sessions of nodes stay for further runs, in so many bytes.
+        With `room`, sessions of nodes stay for further runs, in so many bytes.  Of a `light` one the weights stay in
+        the file until a node needs them.
         """
-        self._graph = Graph(request["model"])
+        self._graph = Graph(request["model"], request.get("light", False))
         self._sessions = None
         versions = {"onnx": onnx.__version__, "numpy": np.__version__}
         if request.get("runtime", True):

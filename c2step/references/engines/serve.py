@@ -4,6 +4,7 @@ The pipes belong to the two processes alone.  What a library prints goes to the 
 stream, which the near side catches and shows.
 """
 
+import ctypes
 import json
 import os
 import sys
@@ -30,6 +31,9 @@ def serve(handlers: Dict[str, Handler]) -> None:
     for line in requests:
         request = json.loads(line.decode())
         send(_answer(handlers[request["do"]], request, lambda event: send({"event": event})))
+    for flush in (sys.stdout.flush, sys.stderr.flush, lambda: ctypes.CDLL(None).fflush(None)):
+        flush()
+    os._exit(0)  # to take down the libraries takes longer than a small model, and nothing is left to lose
 
 
 def _answer(handler: Handler, request: Dict[str, Any], send: Event) -> Dict[str, Any]:
