@@ -57,7 +57,6 @@ def open_session(
     on_output: Callable[[str], None] = lambda text: None,
     max_memory: Optional[int] = None,
     backend: str = BACKENDS[0],
-    yielding: bool = False,
 ) -> Session:
     """Open a model, run its init_net, feed its inputs, and stand before operator 0.
 
@@ -66,11 +65,9 @@ def open_session(
     ("python:PATH"); `in_process` runs Caffe2 here, without the protection of a worker.  `seed` fills
     inputs that are not given at random, `dims` fixes symbolic dimensions.  `timeout` is in seconds for
     one operator, `max_memory` in bytes what the worker may hold.  `backend` is the importer of ONNX models:
-    "caffe2", or "onnx_caffe2", the one before it.  `yielding` is for a session beside which other processes work.
-    Raises C2StepError.
+    "caffe2", or "onnx_caffe2", the one before it.  Raises C2StepError.
     """
-    directory = keep.directory if keep else None
-    workspace = make_workspace(runtime, in_process, timeout, on_output, max_memory, directory, None, yielding)
+    workspace = make_workspace(runtime, in_process, timeout, on_output, max_memory, keep.directory if keep else None)
     return open_on(
         workspace,
         model,
@@ -160,7 +157,10 @@ def make_workspace(
     spare: Optional[Spare] = None,
     yielding: bool = False,
 ) -> Workspace:
-    """Where the operators will run, with nothing opened yet; `directory` is one that it must be able to write to."""
+    """Where the operators will run, with nothing opened yet; `directory` is one that it must be able to write to.
+
+    `spare` is a worker that was started ahead, `yielding` is for one beside which other processes work.
+    """
     if in_process:
         if max_memory is not None:
             raise UsageError("max_memory limits a worker, and there is none in this process", "leave out in_process")

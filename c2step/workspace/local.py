@@ -73,6 +73,7 @@ class LocalWorkspace(Workspace):
         self._created: Dict[int, str] = {}
         self._original: Dict[int, Any] = {}  # the OperatorDefs of edited operators as they were
         self._sharing = Sharing(_view)
+        self._fresh: Dict[str, Dict[str, Any]] = {}  # what `peek` says of initializers that were just fed
 
     # -- opening ------------------------------------------------------------------------------
 
@@ -137,11 +138,16 @@ class LocalWorkspace(Workspace):
             workspace.ResetWorkspace()
             self._sharing = Sharing(_view)
             self._status.enter(FEED, -1, "initializers")
+            fresh: Dict[str, Dict[str, Any]] = {}
             for name, array in opened.initializers():
                 reader.feed(name, array)
+                fresh[name] = reader.row(reader.of_array(name, array))
             for index, op in enumerate(opened.init_net.op):
                 self._status.enter(INIT, index)
                 self._run_init(index, op, opened.init_net)
+                for name in tuple(op.output) + unnamed_in(opened.init_net, op):
+                    fresh.pop(name, None)
+            self._fresh = fresh
             self._status.enter(IDLE)
 
     def _run_init(self, index: int, op: Any, init_net: Any) -> None:
@@ -192,6 +198,7 @@ class LocalWorkspace(Workspace):
         judging = Judging(request.get("conditions") or (), request.get("watched") or ())
         tick = int(request.get("tick", 0))
         replacing = request.get("replace") or {}
+        self._fresh = {}
         with self._current():
             for index in range(request["first"], request["last"]):
                 if self._status.stop_asked():
@@ -312,10 +319,15 @@ class LocalWorkspace(Workspace):
     # -- looking ------------------------------------------------------------------------------
 
     def peek(self, names: Optional[Sequence[str]] = None) -> List[Dict[str, Any]]:
-        """Kind, dtype and shape of blobs; all of the workspace's unless named."""
+        """Kind, dtype and shape of blobs; all of the workspace's unless named.
+
+        Initializers that were just fed need no look, for the first of which torch has to be loaded.
+        """
+        fresh, self._fresh = self._fresh, {}
         with self._current():
             self._status.enter(FETCH, -1, "all blobs")
-            return [reader.peek(name) for name in (reader.names() if names is None else names)]
+            wanted = reader.names() if names is None else names
+            return [fresh.get(name) or reader.peek(name) for name in wanted]
 
     def fetch(self, name: str) -> Blob:
         """The value of a blob, copied."""
@@ -417,6 +429,7 @@ class LocalWorkspace(Workspace):
         RecurrentNetwork keeps operators of its own for every time step, in workspaces that one of its outputs holds.
         """
         self._sharing.forget(name)
+        self._fresh.pop(name, None)
         if C.has_blob(name) and reader.peek(name)["kind"] == OTHER:
             self._forget(self._users(name))
 

@@ -15,7 +15,7 @@ from caffe2.python import workspace
 
 from ..blob import INT8, MISSING, OTHER, STRING, TENSOR, UNINITIALISED, UNREADABLE, Blob
 
-__all__ = ["SMALL", "Small", "peek", "read", "read_in", "small"]
+__all__ = ["SMALL", "Small", "of_array", "peek", "read", "read_in", "row", "small"]
 
 C: Any = workspace.C
 _NO_VALUE = re.compile(r"^.*, a C\+\+ native class of type (.*)\.$", re.DOTALL)
@@ -96,9 +96,7 @@ def read_in(space: Any, name: str) -> Blob:
 def _of_value(name: str, value: Any) -> Blob:
     if isinstance(value, tuple):
         return Blob(name, INT8, value[0], float(value[1]), int(value[2]))
-    return (
-        _of_array(name, value) if isinstance(value, np.ndarray) else Blob(name, STRING, np.array(value, dtype=object))
-    )
+    return of_array(name, value) if isinstance(value, np.ndarray) else Blob(name, STRING, np.array(value, dtype=object))
 
 
 def impossible(shape: Tuple[int, ...]) -> bool:
@@ -116,12 +114,13 @@ def _read_tensor(name: str, handle: Any, view: bool) -> Blob:
         except (RuntimeError, TypeError):  # strings, uint16, or a tensor without a type yet
             pass
     try:
-        return _of_array(name, C.fetch_blob(name))
+        return of_array(name, C.fetch_blob(name))
     except RuntimeError as error:
         return Blob(name, UNINITIALISED, text=str(error).split("\n")[0][:200])
 
 
-def _of_array(name: str, array: np.ndarray) -> Blob:
+def of_array(name: str, array: np.ndarray) -> Blob:
+    """A blob that holds an array."""
     return Blob(name, STRING if array.dtype.kind in "OSU" else TENSOR, array)
 
 
@@ -134,7 +133,7 @@ def _read_by_text(name: str) -> Blob:
     """For Caffe2 of torch 1.0, whose blobs cannot be asked what they are."""
     value = C.fetch_blob(name)
     if isinstance(value, np.ndarray):
-        return Blob(name, UNREADABLE, text=str(value.shape)) if impossible(value.shape) else _of_array(name, value)
+        return Blob(name, UNREADABLE, text=str(value.shape)) if impossible(value.shape) else of_array(name, value)
     return _of_text(name, value)
 
 
@@ -172,11 +171,15 @@ def _of_proto(name: str, data: bytes) -> Blob:
 
 def peek(name: str) -> Dict[str, Any]:
     """Kind, dtype and shape of one blob as JSON, without copying its value."""
-    blob = read(name, view=True)
+    return row(read(name, view=True))
+
+
+def row(blob: Blob) -> Dict[str, Any]:
+    """Kind, dtype and shape as JSON."""
     array = blob.array
     dtype = "" if array is None else "string" if blob.kind == STRING else str(array.dtype)
     return {
-        "name": name,
+        "name": blob.name,
         "kind": blob.kind,
         "dtype": dtype,
         "shape": [int(d) for d in array.shape] if array is not None else [],

@@ -8,7 +8,7 @@ import numpy as np
 from c2step.compare.blame import blame as blamed
 from c2step.compare.loading import begin_reference, engine_ahead
 from c2step.compare.metrics import measure
-from c2step.launch import default_keep
+from c2step.launch import default_keep, make_workspace, open_on
 
 from .peer import Peer
 from .setting import Setting
@@ -32,7 +32,8 @@ def blame(setting: Setting) -> List[Row]:
 
 def _blame(setting: Setting, name: str) -> Row:
     model = setting.model(name)
-    with model.session(default_keep(), yielding=True) as session:  # as `c2step blame` opens it
+    workspace = make_workspace(yielding=True)  # as `c2step blame` makes it
+    with open_on(workspace, model.path, model.arrays(), keep=default_keep()) as session:
         loaded = setting.load(model, session)
 
         def ours() -> float:

@@ -4,7 +4,8 @@ from typing import List
 
 from c2step.launch import open_on
 from c2step.workspace.process import ProcessWorkspace
-from c2step.workspace.runtime import find_runtime
+from c2step.workspace.runtime import Runtime, find_runtime
+from c2step.workspace.spawning import Spare
 
 from .setting import NOTHING_SAVED, Model, Setting
 from .stepping import name_of
@@ -29,9 +30,10 @@ def _opening(setting: Setting, name: str) -> Row:
 
 
 def _opened(model: Model) -> float:
-    """The seconds from a worker that has Caffe2 loaded to a session before its first operator."""
-    inputs = model.arrays()
-    workspace = ProcessWorkspace(find_runtime(None))
+    """The seconds from a worker that has Caffe2 and onnx loaded to a session before its first operator."""
+    inputs, runtime = model.arrays(), find_runtime(None)
+    assert isinstance(runtime, Runtime)
+    workspace = ProcessWorkspace(runtime, spare=Spare(runtime, onnx=True))  # as the command line starts it
     try:
         workspace.versions()
         return timed(lambda: open_on(workspace, model.path, inputs, keep=NOTHING_SAVED))()
