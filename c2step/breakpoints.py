@@ -6,7 +6,7 @@ operator for which it holds, and a watch after an operator that changed the blob
 
 import fnmatch
 from dataclasses import dataclass, field
-from typing import Any, Callable, Dict, FrozenSet, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, FrozenSet, List, NamedTuple, Optional, Sequence, Tuple
 
 from .conditions import SUMMARY, Condition, Facts
 from .errors import UsageError, near
@@ -78,7 +78,12 @@ class Breakpoint:
         return "; ".join(filter(None, (said, why))) if why else ""
 
 
-Tested = Tuple[Breakpoint, FrozenSet[int]]
+class _Tested(NamedTuple):
+    """A breakpoint, the operators before or after which it must be looked at, and what the workspace is told of it."""
+
+    point: Breakpoint
+    passing: FrozenSet[int]
+    declared: Optional[Dict[str, Any]]
 
 
 class Breakpoints:
@@ -88,7 +93,7 @@ class Breakpoints:
         self.all: List[Breakpoint] = []
         self._reached: Dict[int, Breakpoint] = {}  # temporary ones that are gone; their commands are still to run
         self._numbers = 0
-        self._tests: Dict[int, Tuple[Net, FrozenSet[int]]] = {}  # made once, while the net is the same
+        self._tests: Dict[int, Tuple[Net, _Tested]] = {}  # made once, while the net is the same
 
     def add(
         self, net: Net, where: str, temporary: bool = False, condition: Optional[Condition] = None, watch: bool = False
@@ -138,25 +143,27 @@ class Breakpoints:
         """Take one away."""
         self.all.remove(self.find(number))
 
-    def _before(self, net: Net) -> List[Tested]:
-        return [(point, self._passing(net, point)) for point in self.all if point.enabled and point.before]
+    def _before(self, net: Net) -> List[_Tested]:
+        return [self._tested(net, point) for point in self.all if point.enabled and point.before]
 
-    def _after(self, net: Net) -> List[Tested]:
-        return [(point, self._passing(net, point)) for point in self.all if point.enabled and not point.before]
+    def _after(self, net: Net) -> List[_Tested]:
+        return [self._tested(net, point) for point in self.all if point.enabled and not point.before]
 
-    def _passing(self, net: Net, point: Breakpoint) -> FrozenSet[int]:
-        """The operators before or after which a breakpoint must be looked at."""
+    def _tested(self, net: Net, point: Breakpoint) -> _Tested:
         known = self._tests.get(point.number)
-        if known is None or known[0] is not net:
+        if known is None or known[0] is not net or known[1].point is not point:
             test = judges(net, point)
-            passing = frozenset(op.index for op in net.operators if test(op))
-            known = self._tests[point.number] = (net, passing)
+            passing = [op.index for op in net.operators if test(op)]
+            told = {"text": str(point.condition), "indices": passing} if _declared(point) else None
+            known = self._tests[point.number] = (net, _Tested(point, frozenset(passing), told))
         return known[1]
 
     def next_look(self, net: Net, position: int) -> Optional[int]:
         """Where a run from `position` must pause: before an operator, or after one that only the front can judge."""
-        stops = [passing for _, passing in self._before(net)]
-        looks = [passing for point, passing in self._after(net) if not _declared(point)]
+        if not self.all:
+            return None
+        stops = [tested.passing for tested in self._before(net)]
+        looks = [tested.passing for tested in self._after(net) if tested.declared is None]
         if not stops and not looks:
             return None
         for index in range(position, len(net)):
@@ -168,11 +175,7 @@ class Breakpoints:
 
     def declared(self, net: Net) -> List[Dict[str, Any]]:
         """Conditions that summaries decide, for the workspace to stop at: operator indices and text."""
-        return [
-            {"text": str(point.condition), "indices": sorted(passing)}
-            for point, passing in self._after(net)
-            if _declared(point)
-        ]
+        return [tested.declared for tested in self._after(net) if tested.declared is not None]
 
     def watched(self) -> List[str]:
         """The watched blobs."""
@@ -180,7 +183,7 @@ class Breakpoints:
 
     def stands_at(self, net: Net, op: Optional[Operator]) -> List[int]:
         """The numbers of those that stop before `op`; nothing is counted."""
-        return [point.number for point, passing in self._before(net) if op and op.index in passing]
+        return [tested.point.number for tested in self._before(net) if op and op.index in tested.passing]
 
     def before(self, net: Net, op: Optional[Operator]) -> Dict[int, str]:
         """Count a stop before `op`; temporary ones go away.  Those that are not to be ignored, by number, in words."""
@@ -199,7 +202,7 @@ class Breakpoints:
 
     def would_stop(self, net: Net, op: Operator, facts: Facts, changed: Changed) -> Dict[int, str]:
         """As `after`, and nothing is counted."""
-        points = [point for point, passing in self._after(net) if point.watch or op.index in passing]
+        points = [tested.point for tested in self._after(net) if tested.point.watch or op.index in tested.passing]
         why = {point: point.after(facts, changed) for point in points}
         return {point.number: "%s %d: %s" % (point.word, point.number, words) for point, words in why.items() if words}
 

@@ -18,7 +18,6 @@ from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence
 
 import numpy as np
 
-from .blob import BlobSummary
 from .errors import C2StepError, UsageError
 
 __all__ = ["FIGURES", "PYTHON", "REFERENCE", "SUMMARY", "VERSUS", "Condition", "Facts"]
@@ -41,8 +40,11 @@ class Facts:
     inputs: Sequence[str] = ()
     outputs: Sequence[str] = ()
 
-    def summary(self, name: str, side: str) -> Optional[BlobSummary]:
-        """The summary of a blob as the operator read it (`input`) or left it (`output`)."""
+    def summary(self, name: str, side: str) -> Any:
+        """The summary of a blob as the operator read it (`input`) or left it (`output`); None where there is none.
+
+        A `BlobSummary`, or what has its attributes.
+        """
         raise NotImplementedError
 
     def array(self, name: str, side: str) -> Any:
@@ -80,6 +82,7 @@ class Condition:
         if self.kind == PYTHON:
             terms = self._parsed(_Terms(plain=False))
         self._terms = terms.found
+        self._owners = {term.owner for term in self._terms.values()}
         if self.kind == SUMMARY and self.uses_reference:
             self.kind = REFERENCE
 
@@ -142,8 +145,8 @@ class Condition:
 
     def _each(self, facts: Facts, side: str) -> List[Optional[str]]:
         """The outputs (or inputs) that it is evaluated for; one None where it names none."""
-        owners = {term.owner for term in self._terms.values()}
-        if side == "output" and (owners & {"output", "reference"} or "out" in self._names):
+        owners = self._owners
+        if side == "output" and ("output" in owners or "reference" in owners or "out" in self._names):
             return list(dict.fromkeys(facts.outputs))
         return list(dict.fromkeys(facts.inputs)) if side == "input" and "input" in owners else [None]
 
@@ -153,10 +156,10 @@ class Condition:
         for key, term in self._terms.items():
             name = term.blob or (source if term.owner == "input" else output) or ""
             side = _side(facts, name) if term.blob else term.owner
-            figures = facts.compared(name) if side == "reference" else _figures(facts.summary(name, side))
-            if figures is None:
+            found = facts.compared(name) if side == "reference" else facts.summary(name, side)
+            if found is None:
                 return None
-            values[key] = figures.get(term.figure)
+            values[key] = found.get(term.figure) if side == "reference" else _figure(found, term.figure)
         return values
 
     def _arrays(self, facts: Facts, output: Optional[str]) -> Dict[str, Any]:
@@ -263,12 +266,11 @@ def _side(facts: Facts, name: str) -> str:
     return "input" if name in facts.inputs and name not in facts.outputs else "output"
 
 
-def _figures(summary: Optional[BlobSummary]) -> Optional[Mapping[str, Any]]:
-    if summary is None:
-        return None
-    found = {name: getattr(summary, name) for name in FIGURES if name != "absmax"}
+def _figure(summary: Any, name: str) -> Any:
+    if name != "absmax":
+        return getattr(summary, name)
     sizes = [abs(value) for value in (summary.min, summary.max) if value is not None]
-    return dict(found, absmax=max(sizes) if sizes else None)
+    return max(sizes) if sizes else None
 
 
 def _true(value: Any) -> bool:

@@ -53,13 +53,7 @@ class StepFacts(Facts):
         """The value of that version, as numbers."""
         if not self._was(name, side):
             return None
-        version = self._version(name, side)
-        kept = self._timeline.history.kept.get(BlobVersion(name, version))
-        if kept is not None:
-            blob = read_blob(kept.file, name, kept.kind, kept.summary.scale, kept.summary.zero_point, mapped=True)
-        else:
-            blob = self._timeline.fetch(name, version)
-        return blob.real()
+        return self._timeline.array(BlobVersion(name, self._version(name, side)))
 
     def compared(self, name: str) -> Optional[Mapping[str, Any]]:
         """The figures against the loaded reference."""

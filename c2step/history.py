@@ -1,12 +1,24 @@
 """What has run so far: the steps, which version of each blob is live, and where versions are kept."""
 
 from dataclasses import dataclass
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple, Union
+
+import numpy as np
 
 from .blob import MISSING, UNINITIALISED, BlobSummary
 from .net import BlobVersion, Operator
+from .unsummarised import Waiting
 
-__all__ = ["History", "Kept", "Output", "Step"]
+__all__ = ["Figures", "History", "Kept", "Output", "Step"]
+
+_AT_HAND = 1024  # values
+
+Figures = Union[BlobSummary, Waiting]
+"""A summary, or a tensor that has none yet."""
+
+
+def _summary(figures: Figures) -> BlobSummary:
+    return figures.summary if isinstance(figures, Waiting) else figures
 
 
 class Output(NamedTuple):
@@ -15,8 +27,13 @@ class Output(NamedTuple):
     name: str
     version: int
     kind: str
-    summary: BlobSummary
+    figures: Figures
     file: Optional[str]
+
+    @property
+    def summary(self) -> BlobSummary:
+        """Shape, dtype and figures of the version."""
+        return _summary(self.figures)
 
     def to_json(self) -> Dict[str, Any]:
         """As a journal row's entry."""
@@ -94,7 +111,12 @@ class Kept(NamedTuple):
 
     file: str
     kind: str
-    summary: BlobSummary
+    figures: Figures
+
+    @property
+    def summary(self) -> BlobSummary:
+        """Shape, dtype and figures of the version."""
+        return _summary(self.figures)
 
 
 class History:
@@ -107,11 +129,12 @@ class History:
         self.steps: List[Step] = []
         self.versions: Dict[str, int] = {}
         self.kept: Dict[BlobVersion, Kept] = {}
-        self.summaries: Dict[BlobVersion, BlobSummary] = {}
+        self._figures: Dict[BlobVersion, Figures] = {}
         self.outside: Set[BlobVersion] = set()  # kept versions that are in no step's row
         self.initial: Set[str] = set()
         self.feeds: List[Tuple[int, str, int]] = []  # (after how many steps, blob, version it made)
         self.objects: Set[str] = set()  # blobs that hold no array: counters, mutexes, databases
+        self._values: Dict[BlobVersion, np.ndarray] = {}
         self.changes = 0  # counts up, so that what is derived from all this may be kept until it is old
 
     def version(self, name: str) -> int:
@@ -126,12 +149,34 @@ class History:
     def keep(self, name: str, version: int, kept: Kept) -> None:
         """Remember where a version's bytes are."""
         self.kept[BlobVersion(name, version)] = kept
-        self.summaries[BlobVersion(name, version)] = kept.summary
+        self._figures[BlobVersion(name, version)] = kept.figures
+        self.forget_values()
         self.outside.add(BlobVersion(name, version))
+
+    def summary(self, version: BlobVersion) -> Optional[BlobSummary]:
+        """The summary of a version, None where none is known."""
+        found = self._figures.get(version)
+        return None if found is None else _summary(found)
+
+    def value(self, version: BlobVersion) -> Optional[np.ndarray]:
+        """The value of a version if it is at hand: it came lately, or was looked at."""
+        found = self._values.get(version)
+        figures = self._figures.get(version) if found is None else None
+        return figures.values if isinstance(figures, Waiting) else found
+
+    def remember(self, version: BlobVersion, value: np.ndarray) -> None:
+        """Keep the value of a version at hand, until the history goes otherwise than forward."""
+        if len(self._values) >= _AT_HAND:
+            self._values = {}
+        self._values[version] = value
+
+    def forget_values(self) -> None:
+        """Versions may come to have other values."""
+        self._values = {}
 
     def quanta(self, step: Step) -> List[float]:
         """The scales of the Int8 blobs that a step read, as far as they are known."""
-        read = [self.summaries.get(version) for version in step.inputs]
+        read = [self.summary(version) for version in step.inputs]
         return [summary.scale for summary in read if summary is not None and summary.scale]
 
     def version_at(self, name: str, place: int) -> int:
@@ -153,7 +198,8 @@ class History:
         """A version has another value than the one that was kept."""
         self.kept.pop(BlobVersion(name, version), None)
         self.outside.discard(BlobVersion(name, version))
-        self.summaries.pop(BlobVersion(name, version), None)
+        self._figures.pop(BlobVersion(name, version), None)
+        self.forget_values()
 
     def unkept_initial(self, names: Set[str]) -> List[str]:
         """Those of some blobs that still hold their initial value, of which no copy is kept."""
@@ -165,32 +211,36 @@ class History:
         """Append a step and make what it wrote the live versions."""
         self.steps.append(step)
         self.changes += 1
-        for output in step.written:
-            self.versions[output.name] = output.version
-            live = BlobVersion(output.name, output.version)
-            self.summaries[live] = output.summary
-            if output.file:
-                self.kept[live] = Kept("%s/%s" % (folder, output.file), output.kind, output.summary)
+        for name, version, kind, figures, file in step.written:
+            self.versions[name] = version
+            live = BlobVersion(name, version)
+            self._figures[live] = figures
+            if file:
+                self.kept[live] = Kept("%s/%s" % (folder, file), kind, figures)
 
     def add_feed(self, name: str, version: int, at: Optional[int] = None) -> None:
         """A value from outside became `version`, after the first `at` steps (all of them unless given)."""
+        self.forget_values()
         self.feeds.append((len(self.steps) if at is None else at, name, version))
         self.versions[name] = version
         self.changes += 1
 
     def refresh(self) -> None:
         """Find the live versions again, from the steps and the values put in."""
+        self.forget_values()
         self.versions = self._live()
         self.changes += 1
 
     def drop_feed(self, name: str, version: int) -> None:
         """A value from outside goes away again; what it replaced is live, where nothing was written since."""
+        self.forget_values()
         self.feeds = [feed for feed in self.feeds if feed[1:] != (name, version)]
         self.versions = self._live()
         self.changes += 1
 
     def undo(self, steps: int) -> Set[str]:
         """Take back the last `steps` steps and the feeds since; returns the blobs whose version changed."""
+        self.forget_values()
         target = len(self.steps) - steps
         changed = {out.name for step in self.steps[target:] for out in step.written}
         changed |= {name for at, name, _ in self.feeds if at > target}
@@ -242,5 +292,5 @@ class History:
         version = self.version(name)
         if version == 0:
             return name in self.initial
-        summary = self.summaries.get(BlobVersion(name, version))
+        summary = self.summary(BlobVersion(name, version))
         return summary is None or summary.kind not in (MISSING, UNINITIALISED)

@@ -118,17 +118,20 @@ class Recording:
 
     def request(self, before: List[str]) -> Dict[str, Any]:
         """What the workspace needs to know to write blobs here; `before`: initial values to be kept."""
-        limit = None if self.keep.max_bytes is None else max(self.keep.max_bytes - self._bytes, 0)
         return {
             "directory": self.directory,
             "level": self.keep.level,
             "types": list(self.keep.types),
             "match": self.keep.match,
-            "max_bytes": limit,
             "on_full": self.keep.on_full,
             "packs": bool(self._temporary) or not self.keep.journal,
             "before": before if self.keep.level == "full" else [],
         }
+
+    @property
+    def left(self) -> Optional[int]:
+        """How many bytes of blobs may still be kept; None for any number."""
+        return None if self.keep.max_bytes is None else max(self.keep.max_bytes - self._bytes, 0)
 
     def add(self, step: Step) -> None:
         """Journal a step; it is written by `flush`."""

@@ -1,7 +1,7 @@
 """Runs operators on a timeline, with a pause wherever a breakpoint, a watch or a patch needs one."""
 
 from dataclasses import dataclass, replace
-from typing import Callable, Dict, List, Optional, Sequence, Set, Tuple
+from typing import Any, Callable, Dict, List, Optional, Sequence, Set, Tuple
 
 from .blob import MISSING, OTHER, UNINITIALISED
 from .breakpoints import Breakpoints
@@ -11,8 +11,9 @@ from .facts import Compare, StepFacts, changed_blob
 from .history import Step
 from .net import Net, Operator
 from .patching import Changes
+from .recording import Keep, Recording
 from .timeline import Timeline
-from .workspace import StepEvent
+from .workspace import Event, SmallEvent
 from .wraps import Wraps
 
 __all__ = ["Runner", "Stop"]
@@ -41,6 +42,10 @@ class Stop:
         return "<Stop %s after %d steps, before %s%s>" % (self.reason, len(self.steps), where, detail)
 
 
+def _not_told(step: Step) -> None:
+    """Nobody wants to be told of steps."""
+
+
 class Runner:
     """Where a session stands, and how it gets further; `Session` adds the verbs.
 
@@ -52,7 +57,7 @@ class Runner:
         self.position = 0
         self.iteration = 1
         self.letters: Dict[int, str] = {}
-        self.on_step: Callable[[Step], None] = lambda step: None
+        self.on_step: Callable[[Step], None] = _not_told
         self.compared: Optional[Compare] = None
         self.catching: Set[str] = {"error", "crash"}
         self.changes = Changes(timeline)
@@ -63,6 +68,9 @@ class Runner:
         self._failure: Optional[Step] = None
         self._hits: Dict[int, str] = {}
         self._disk: Tuple[str, ...] = ()
+        self._plan: Dict[str, Any] = {}
+        self._ordinary: Optional[Tuple[Recording, Keep]] = None  # the plan is for these alone: nothing is set
+        self._raised: Optional[BaseException] = None
 
     @property
     def steps(self) -> List[Step]:
@@ -76,7 +84,8 @@ class Runner:
 
     def next_operator(self) -> Optional[Operator]:
         """The operator that the next step runs, None at the end."""
-        return self.net.operators[self.position] if self.position < len(self.net) else None
+        operators = self.net.operators
+        return operators[self.position] if self.position < len(operators) else None
 
     def stand_at(self, position: int, iteration: int, letters: Dict[int, str]) -> None:
         """Take over a place among the steps, with the letters of operators that failed, died or were skipped."""
@@ -124,21 +133,33 @@ class Runner:
     def _run(self, last: int) -> str:
         """Run up to `last`, with a pause wherever a breakpoint or a patch needs one."""
         while True:
-            net, place = self.net, len(self.steps)
-            self._calling.before(self.next_operator())
-            points = (
-                self._breakpoints.next_look(net, self.position),
-                self.changes.next_pause(self.position),
-                self._calling.next_pause(net, self.position),
-            )
-            result = self._run_range(min([last] + [point for point in points if point is not None]))
+            place = len(self.steps)
+            if self._calling.hooks:
+                self._calling.before(self.next_operator())
+            result = self._run_range(self._next_pause(last))
             if len(self.steps) > place:
-                self.changes.lay(self.steps[-1].index)
-                self._calling.after(self.steps[-1].operator)
+                self._after(self.steps[-1].operator)
             if result not in ("done", "hit"):
                 return result
             if self._look(place) or self.position >= last:
                 return "done"
+
+    def _next_pause(self, last: int) -> int:
+        """Where a run to `last` must pause first."""
+        net, position = self.net, self.position
+        points = (
+            self._breakpoints.next_look(net, position) if self._breakpoints.all else None,
+            self.changes.next_pause(position) if self.changes.patches else None,
+            self._calling.next_pause(net, position) if self._calling.hooks else None,
+        )
+        return min([last] + [point for point in points if point is not None])
+
+    def _after(self, op: Operator) -> None:
+        """Do what is to be done once an operator has run, at which the run paused."""
+        if self.changes.patches:
+            self.changes.lay(op.index)
+        if self._calling.hooks:
+            self._calling.after(op)
 
     def _look(self, place: int) -> bool:
         """Whether a breakpoint was hit where the session stands now."""
@@ -155,31 +176,49 @@ class Runner:
         return StepFacts(self._timeline, step, self.compared), lambda name: changed_blob(self._timeline, step, name)
 
     def _run_range(self, last: int) -> str:
+        recording = self._timeline.recording
         request = {
             "first": self.position,
             "last": last,
-            "tick": self._timeline.recording.tick,
-            "record": self._timeline.record_request(),
+            "tick": recording.tick,
+            "left": recording.left,
+            "plan": self._planned(),
+        }
+        self._raised = None
+        result = self._timeline.workspace.run(request, self._on_events)
+        if self._raised is not None:
+            raise self._raised
+        return result
+
+    def _on_events(self, events: Sequence[Event]) -> None:
+        steps = self._take_in(events)
+        if self._raised is not None or self.on_step is _not_told:
+            return
+        try:
+            for step in steps:
+                self.on_step(step)
+        except BaseException as error:  # what has run is taken in all the same
+            self._raised = error
+            self._timeline.workspace.interrupt()
+
+    def _planned(self) -> Dict[str, Any]:
+        """What is to be done at each operator, as the same object while it is the same."""
+        recording, before = self._timeline.recording, self._timeline.unkept()
+        special = before or self._breakpoints.all or self._wraps.all or self._timeline.replacing
+        ordinary = None if special else (recording, recording.keep)
+        if ordinary and ordinary == self._ordinary:
+            return self._plan
+        self._ordinary = ordinary
+        plan = {
+            "record": recording.request(before),
             "wraps": self._wraps.request(),
             "conditions": self._breakpoints.declared(self.net),
             "watched": self._breakpoints.watched(),
-            "replace": self._timeline.replacements(self.position, last),
+            "replace": self._timeline.replacements(),
         }
-        raised: List[BaseException] = []
-
-        def on_events(events: Sequence[StepEvent]) -> None:
-            steps = self._take_in(events)
-            try:
-                for step in () if raised else steps:
-                    self.on_step(step)
-            except BaseException as error:  # what has run is taken in all the same
-                raised.append(error)
-                self._timeline.workspace.interrupt()
-
-        result = self._timeline.workspace.run(request, on_events)
-        if raised:
-            raise raised[0]
-        return result
+        if plan != self._plan:
+            self._plan = plan
+        return self._plan
 
     def _ended(self, result: str, reason: str, steps: Tuple[Step, ...]) -> Stop:
         if self._disk:
@@ -195,14 +234,16 @@ class Runner:
             return replace(self.stop("breakpoint", steps, detail), hits=tuple(self._hits))
         return self.stop("end" if self.position >= len(self.net) else reason, steps)
 
-    def _take_in(self, events: Sequence[StepEvent]) -> List[Step]:
+    def _take_in(self, events: Sequence[Event]) -> List[Step]:
         """Take in what operators gave; returns the steps that count."""
         done = []
-        for event, step in self._timeline.take(events, self.iteration):
-            if "wrapped" in event:
-                self._wraps.journal(step, event["wrapped"])
-            if event.get("disk"):
-                self._disk = (event["disk"]["message"], event["disk"]["hint"])
+        taken, full = self._timeline.take(events, self.iteration)
+        for event, step in taken:
+            if not isinstance(event, SmallEvent):
+                if "wrapped" in event:
+                    self._wraps.journal(step, event["wrapped"])
+                if event.get("disk"):
+                    self._disk = (event["disk"]["message"], event["disk"]["hint"])
             if step.status != "ok":
                 self._failure = step
                 continue
@@ -210,6 +251,8 @@ class Runner:
             self.changes.took(step)
             self.position = step.index + 1
             done.append(step)
+        if full is not None:
+            self._disk = self._disk or (full.message, full.hint)
         return done
 
     # -- when it stops ------------------------------------------------------------------------

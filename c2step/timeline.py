@@ -10,16 +10,19 @@ from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Set,
 
 import numpy as np
 
-from .blob import MISSING, OTHER, TENSOR, UNINITIALISED, Blob, BlobSummary, row_figures
+from .blob import MISSING, OTHER, TENSOR, UNINITIALISED, Blob, BlobSummary
 from .capture import read_blob
 from .errors import CaptureError, UsageError, WorkerDied, near
 from .history import History, Kept, Output, Step
 from .model import Model
 from .net import BlobVersion, Net, Operator, depends_on_others, is_random, operator_from_json
 from .recording import Recording
-from .workspace import Change, StepEvent, Workspace
+from .unsummarised import Unsummarised, Waiting
+from .workspace import Change, Event, SmallEvent, StepEvent, Workspace
 
 __all__ = ["Timeline"]
+
+_SMALL = 1 << 12  # bytes of a value that is remembered once it was looked at
 
 
 class Timeline:
@@ -32,12 +35,14 @@ class Timeline:
         self.inputs: Dict[str, np.ndarray] = {}
         self.model = Model.from_json(workspace.open(spec))
         self._blobs = dict.fromkeys(self.model.predict_net.blobs())
+        self._at_stake: Set[str] = set()  # initial values that operators overwrite
         self._written = {name for op in self.model.predict_net.operators for name in op.writes}
         self._spec = spec
         self.drawn: Dict[str, np.ndarray] = {}
         workspace.on_lost = self.revive
         self._initialised = False
         self.replacing: Dict[int, Sequence[Tuple[str, Kept]]] = {}
+        self._unsummarised = Unsummarised()
 
     @property
     def spec(self) -> Dict[str, Any]:
@@ -57,6 +62,7 @@ class Timeline:
         blobs = self.workspace.peek()
         self.history.initial = {row["name"] for row in blobs if row["kind"] not in (MISSING, UNINITIALISED)}
         self.history.objects = {row["name"] for row in blobs if row["kind"] == OTHER}
+        self._at_stake = self._written & self.history.initial
         for name, array in inputs.items():
             self.feed_initial(name, array)
 
@@ -84,68 +90,81 @@ class Timeline:
         self.workspace.feed(name, array)
         self.inputs[name] = array
         self.history.initial.add(name)
+        self._at_stake = self._written & self.history.initial
         self.history.forget(name, 0)
 
     # -- taking in what ran -------------------------------------------------------------------
 
-    def record_request(self) -> Dict[str, Any]:
-        """What the workspace needs to know to write blobs, and which initial values to write before they are gone."""
-        return self.recording.request(self.history.unkept_initial(self._written))
+    def unkept(self) -> List[str]:
+        """The blobs whose initial value must be kept before an operator overwrites it."""
+        return self.history.unkept_initial(self._at_stake) if self._at_stake else []
 
-    def take(self, events: Sequence[StepEvent], iteration: int) -> List[Tuple[StepEvent, Step]]:
+    def take(self, events: Sequence[Event], iteration: int) -> Tuple[List[Tuple[Event, Step]], Optional[CaptureError]]:
         """Events of the workspace as steps, journalled, in the history where they are ok; initial values that they
-        overwrote are kept.  Those that count for nothing, since the limit on bytes was reached, are left out."""
-        full = self._summarise([row for event in events for row in event["outputs"] or () if "data" in row])
-        taken = []
-        for event in events:
-            for row in event.get("before", ()):
-                if self.history.version(row["name"]) == 0 and not self.history.is_kept(row["name"], 0):
-                    self._keep_row(row, 0)
-            if event["status"] == "full":
-                continue
-            step = self._step(event, iteration)
+        overwrote are kept.  Those that count for nothing, since the limit on bytes was reached, are left out.
+
+        Also returns why they could not all be written: what has run counts all the same, and the run is to stop."""
+        taken: List[Tuple[Event, Step]] = []
+        files, full = self._packed(events)
+        for event, figures, file in zip(events, self._waiting(events), files):
+            if isinstance(event, SmallEvent):
+                assert figures
+                step = self._small_step(event, iteration, figures, file)
+            else:
+                self._keep_before(event.get("before", ()))
+                if event["status"] == "full":
+                    continue
+                step = self._step(event, iteration)
             self.recording.add(step)
             taken.append((event, step))
             if step.status == "ok":
                 self.history.add(step, self.recording.directory)
-                for name, kept in self.replacing.get(step.index, ()):
-                    self._fed(name, self.history.version(name) + 1, kept)
+                self._replaced(step.index)
         try:
             self.recording.flush()
         except CaptureError as error:
             full = error
-        if full is not None:  # what has run counts all the same
-            events[-1].setdefault("disk", {"message": full.message, "hint": full.hint})
+        if full is not None:
             self.workspace.interrupt()
-        return taken
+        return taken, full
 
-    def replacements(self, first: int, last: int) -> Dict[str, List[Dict[str, Any]]]:
-        """What the workspace needs to know to replace what operators of this range write."""
-        planned = {index: found for index, found in self.replacing.items() if first <= index < last}
-        return {str(index): [_value(name, kept) for name, kept in found] for index, found in planned.items()}
+    def _waiting(self, events: Sequence[Event]) -> List[Optional[Waiting]]:
+        """Small tensors, to be summarised when that is asked for, all of one form at once."""
+        add = self._unsummarised.add
+        return [add(e.dtype, e.shape, e.data) if isinstance(e, SmallEvent) else None for e in events]
 
-    def _summarise(self, rows: Sequence[Dict[str, Any]]) -> Optional[CaptureError]:
-        """Give rows that came with their bytes their summaries, all of one form at once, and keep the bytes.
-
-        Returns why some could not be kept.
-        """
-        forms: Dict[Tuple[str, Tuple[int, ...]], List[Dict[str, Any]]] = {}
-        for row in rows:
-            row["shape"] = tuple(row["shape"])
-            forms.setdefault((row["dtype"], row["shape"]), []).append(row)
-        for (dtype, shape), found in forms.items():
-            values = np.frombuffer(b"".join([row["data"] for row in found]), dtype=dtype).reshape(len(found), -1)
-            for row, figures in zip(found, row_figures(values)):
-                row["kind"], row["summary"] = TENSOR, BlobSummary(TENSOR, dtype, shape, **figures)
-        for row in rows:
-            row["file"] = None
+    def _packed(self, events: Sequence[Event]) -> Tuple[List[Optional[str]], Optional[CaptureError]]:
+        """Keep the bytes of small tensors; the names of their files, and why some could not be kept."""
+        files: List[Optional[str]] = [None] * len(events)
         try:
-            for row in rows:
-                if row["pack"]:
-                    row["file"] = self.recording.pack(row["dtype"], row["shape"], row["data"])
+            for at, event in enumerate(events):
+                if isinstance(event, SmallEvent) and event.pack:
+                    files[at] = self.recording.pack(event.dtype, event.shape, event.data)
         except CaptureError as error:
-            return error
-        return None
+            return files, error
+        return files, None
+
+    def _small_step(self, event: SmallEvent, iteration: int, figures: Waiting, file: Optional[str]) -> Step:
+        op = self.model.predict_net.operators[event.operator]
+        name = op.outputs[0]
+        output = Output(name, self.history.versions.get(name, 0) + 1, TENSOR, figures, file)
+        steps = len(self.history.steps)
+        return Step(steps, iteration, op.index, op, "ok", None, self.reads(op), (output,), event.seconds)
+
+    def _keep_before(self, rows: Iterable[Dict[str, Any]]) -> None:
+        """Take note of the copies of initial values that were overwritten."""
+        for row in rows:
+            if self.history.version(row["name"]) == 0 and not self.history.is_kept(row["name"], 0):
+                self._keep_row(row, 0)
+
+    def _replaced(self, index: int) -> None:
+        """Take note of the values that the workspace has put in place of what an operator wrote."""
+        for name, kept in self.replacing.get(index, ()):
+            self._fed(name, self.history.version(name) + 1, kept)
+
+    def replacements(self) -> Dict[str, List[Dict[str, Any]]]:
+        """What the workspace needs to know to replace what operators write."""
+        return {str(index): [_value(name, kept) for name, kept in found] for index, found in self.replacing.items()}
 
     def _step(self, event: StepEvent, iteration: int) -> Step:
         op = self.model.predict_net.operators[event["index"]]
@@ -168,7 +187,8 @@ class Timeline:
         """The versions that an operator would read now."""
         versions = self.history.versions
         named = [BlobVersion(name, versions.get(name, 0)) for name in op.inputs if name]
-        named += [BlobVersion(n, versions.get(n, 0)) for n in op.unnamed_inputs if self.history.exists(n)]
+        if op.unnamed_inputs:
+            named += [BlobVersion(n, versions.get(n, 0)) for n in op.unnamed_inputs if self.history.exists(n)]
         return tuple(named)
 
     def _outputs(self, rows: Iterable[Dict[str, Any]]) -> Tuple[Output, ...]:
@@ -193,11 +213,11 @@ class Timeline:
         kept = self.history.kept.get(live)
         if row["new"] and kept is None:
             summary = BlobSummary.from_json(row["summary"])
-            if self.history.summaries.get(live, summary) == summary:
+            if (self.history.summary(live) or summary) == summary:
                 self._keep_row(row, live.version)
                 return True
         if kept is None or not row["file"]:
-            known = self.history.summaries.get(live)
+            known = self.history.summary(live)
             return known is not None and known == BlobSummary.from_json(row["summary"])
         self.recording.flush()  # the older value may be of the same batch of events
         old = read_blob(kept.file, name, kept.kind).array
@@ -240,6 +260,7 @@ class Timeline:
 
     def revive(self) -> str:
         """Put a new worker where the dead one stood; returns what must be said about it."""
+        self.history.forget_values()
         self.workspace.open(self._spec)
         self._initialise()
         for name, array in self.inputs.items():
@@ -265,7 +286,7 @@ class Timeline:
         live = BlobVersion(name, self.history.version(name))
         if live in self.history.kept:
             return True
-        summary = self.history.summaries.get(live)
+        summary = self.history.summary(live)
         return summary is not None and summary.kind in (UNINITIALISED, MISSING)
 
     def _replay(self, lost: Sequence[str]) -> str:
@@ -331,8 +352,8 @@ class Timeline:
 
     def _is_part(self, pair: Tuple[str, str]) -> bool:
         """Whether one blob of a pair is a part of the other one's storage, which only its operator can make it."""
-        sizes = {self.history.summaries[v].nbytes for v in self._live_of(pair) if v in self.history.summaries}
-        return len(sizes) > 1
+        found = [self.history.summary(version) for version in self._live_of(pair)]
+        return len({summary.nbytes for summary in found if summary is not None}) > 1
 
     def _live_of(self, names: Iterable[str]) -> List[BlobVersion]:
         return [BlobVersion(name, self.history.version(name)) for name in names]
@@ -419,8 +440,7 @@ class Timeline:
         return "%s has no seed: it draws other numbers when it runs again" % unseeded[0] if unseeded else ""
 
     def _run_unrecorded(self, first: int, last: int) -> None:
-        request: Dict[str, Any] = {"first": first, "last": last, "tick": 0, "record": None, "wraps": []}
-        self.workspace.run(request, lambda events: None)
+        self.workspace.run({"first": first, "last": last, "tick": 0, "left": None, "plan": {}}, lambda events: None)
 
     # -- blobs --------------------------------------------------------------------------------
 
@@ -479,11 +499,33 @@ class Timeline:
             raise UsageError("the bytes of %s@%d were not kept" % (name, version), hint)
         return read_blob(kept.file, name, kept.kind, kept.summary.scale, kept.summary.zero_point)
 
+    def array(self, version: BlobVersion) -> Optional[np.ndarray]:
+        """A version's value as numbers, for a look; a kept one cannot be written to."""
+        kept = self.history.kept.get(version)
+        if kept is None and version.version != self.history.version(version.name):
+            return self.fetch(*version).real()
+        found = self.history.value(version)
+        if found is None:
+            found = self._looked_at(version, kept)
+        return found if kept is not None or found is None else found.copy()
+
+    def _looked_at(self, version: BlobVersion, kept: Optional[Kept]) -> Optional[np.ndarray]:
+        """The value from its file, or from where the operators run; a small one is remembered."""
+        if kept is None:
+            blob = self.fetch(*version)
+        else:
+            scale, zero_point = kept.summary.scale, kept.summary.zero_point
+            blob = read_blob(kept.file, version.name, kept.kind, scale, zero_point, mapped=True)
+        found = blob.real()
+        if found is not None and found.nbytes <= _SMALL:
+            self.history.remember(version, found)
+        return found
+
     def summary(self, name: str, version: Optional[int] = None) -> BlobSummary:
         """Shape, dtype and figures of a blob version."""
         self.known(name, version)
         live = self.history.version(name)
-        found = self.history.summaries.get(BlobVersion(name, live if version is None else version))
+        found = self.history.summary(BlobVersion(name, live if version is None else version))
         if found is None and version in (None, live):
             found = self.protected(lambda: self.workspace.summary(name))
         return found or self.fetch(name, version).summary()

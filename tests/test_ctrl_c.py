@@ -41,10 +41,10 @@ def ctrl_c(monkeypatch):
 
         whole = ProcessWorkspace._until_reply
 
-        def until_reply(self, process, name, take):
+        def until_reply(self, name, take):
             if name == do:
                 threading.Thread(target=press, args=(self,)).start()
-            return whole(self, process, name, take)
+            return whole(self, name, take)
 
         monkeypatch.setattr(ProcessWorkspace, "_until_reply", until_reply)
 

@@ -33,6 +33,7 @@ LAYERS = (
     "importer",
     "workspace",
     "wrap",
+    "unsummarised",
     "history",
     "journal",
     "breakpoints",

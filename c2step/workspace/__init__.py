@@ -5,14 +5,14 @@ user of caffe2.python.workspace) and in a worker process that may die (`process.
 Values cross it as plain JSON, blobs as arrays or as files of a capture.
 """
 
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 if TYPE_CHECKING:  # workers are started from here before anything heavy is loaded
     import numpy as np
 
     from ..blob import Blob, BlobSummary
 
-__all__ = ["Change", "StepEvent", "Workspace"]
+__all__ = ["Change", "Event", "SmallEvent", "StepEvent", "Workspace"]
 
 Change = Tuple[str, str, Any]
 """One change of an operator: ("arg", name, value or None), ("input", position, blob), ("type" or "engine", "", word).
@@ -21,10 +21,25 @@ Change = Tuple[str, str, Any]
 StepEvent = Dict[str, Any]
 """What running one operator gave: index, status, error, seconds, outputs (name, kind, dtype, shape, file, summary).
 
-A small tensor has name, dtype, shape, `data`, its bytes, and `pack`: whether they are to be kept.
-
 The status is ok, failed, or full where it ran and the limit on bytes leaves no room for what it wrote.
 """
+
+
+class SmallEvent(NamedTuple):
+    """What running one operator gave, if its only output is a small tensor that shares its memory with no other.
+
+    `operator` is its index, `data` are the tensor's bytes, `pack` says whether they are to be kept.
+    """
+
+    operator: int
+    seconds: float
+    dtype: str
+    shape: Tuple[int, ...]
+    data: bytes
+    pack: bool
+
+
+Event = Union[StepEvent, SmallEvent]
 
 
 class Workspace:
@@ -55,14 +70,15 @@ class Workspace:
         """Feed one blob and return what the workspace then holds."""
         raise NotImplementedError
 
-    def run(self, request: Dict[str, Any], on_events: Callable[[List[StepEvent]], None]) -> str:
+    def run(self, request: Dict[str, Any], on_events: Callable[[List[Event]], None]) -> str:
         """Run the operators `first` to `last` (exclusive) until one fails or a stop is asked for.
 
-        `request` also has `tick` (a running number for file names), `record` (directory, level,
-        types, match, packs, max_bytes, on_full; or None), `wraps`, `conditions` (operator indices, text) and
-        `watched` (blobs), after which to stop, and `replace`: by an operator's index, values as `restore` takes
-        them, which blobs hold as soon as it has run and what it wrote is recorded.  Returns "done", "hit",
-        "stopped", "failed" or "full".
+        `request` also has `tick` (a running number for file names), `left` (how many bytes of blobs may still be
+        kept, None for any number) and `plan`, which whoever asks again for the same gives as the same object:
+        `record` (directory, level, types, match, packs, before, on_full; or None), `wraps`, `conditions` (operator
+        indices, text) and `watched` (blobs), after which to stop, and `replace`: by an operator's index, values as
+        `restore` takes them, which blobs hold as soon as it has run and what it wrote is recorded.  Returns "done",
+        "hit", "stopped", "failed" or "full".
         """
         raise NotImplementedError
 

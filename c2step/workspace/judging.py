@@ -1,10 +1,13 @@
 """Conditions that stop a run, evaluated where the operators run: from summaries alone.  Worker side only."""
 
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
+import math
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
-from ..blob import BlobSummary, summarize
+import numpy as np
+
+from ..blob import TENSOR, Blob, BlobSummary, summarize
 from ..conditions import Condition, Facts
-from . import reader
+from . import Event, SmallEvent, reader
 
 __all__ = ["Judging"]
 
@@ -13,6 +16,7 @@ class Judging:
     """The conditions of one run, by operator."""
 
     def __init__(self, conditions: Sequence[Dict[str, Any]], watched: Sequence[str]) -> None:
+        self.any = bool(conditions or watched)
         self._watched = set(watched)
         self._by_index: Dict[int, List[Condition]] = {}
         for row in conditions:
@@ -21,23 +25,36 @@ class Judging:
                 self._by_index.setdefault(index, []).append(condition)
         self._inputs: Dict[str, BlobSummary] = {}
 
-    def looks_at(self, index: int) -> bool:
-        """Whether what this operator writes must be looked at at once."""
-        return bool(self._watched) or index in self._by_index
-
     def see_inputs(self, index: int, op: Any) -> None:
         """Summarise the inputs before the operator may overwrite them, where a condition asks for that."""
-        if index not in self._by_index:
+        conditions = self._by_index.get(index)
+        if conditions is None:
             return
-        wanted = any(condition.reads_inputs for condition in self._by_index[index])
+        wanted = any(condition.reads_inputs for condition in conditions)
         self._inputs = {name: _summary(name) for name in op.input if name} if wanted else {}
 
-    def hit(self, index: int, op: Any, event: Dict[str, Any]) -> bool:
+    def hit(self, index: int, op: Any, event: Event) -> bool:
         """Whether the run should stop after this operator."""
-        if self._watched and any(row["name"] in self._watched for row in event.get("touched", ()) if not row["new"]):
+        touched = () if isinstance(event, SmallEvent) else _touched(event)
+        if touched and not self._watched.isdisjoint(touched):
             return True
         conditions = self._by_index.get(index)
-        return bool(conditions) and any(c.holds(_Facts(op, event, self._inputs)) for c in conditions or ())
+        if conditions is None:
+            return False
+        facts = _Facts(op, touched, _written(op, event), self._inputs)
+        return any(condition.holds(facts) for condition in conditions)
+
+
+def _touched(event: Dict[str, Any]) -> Tuple[str, ...]:
+    """The blobs that an operator changed without naming them."""
+    return tuple(row["name"] for row in event.get("touched", ()) if not row["new"])
+
+
+def _written(op: Any, event: Event) -> Dict[str, "Figures"]:
+    """The figures of what an operator wrote."""
+    if isinstance(event, SmallEvent):
+        return {op.only: _Small(event)}
+    return {row["name"]: BlobSummary.from_json(row["summary"]) for row in event["outputs"]}
 
 
 def _summary(name: str) -> BlobSummary:
@@ -45,20 +62,43 @@ def _summary(name: str) -> BlobSummary:
 
 
 class _Facts(Facts):
-    def __init__(self, op: Any, event: Dict[str, Any], inputs: Mapping[str, BlobSummary]) -> None:
-        self.inputs: Tuple[str, ...] = tuple(op.input)
-        touched = [row for row in event.get("touched", ()) if not row["new"]]
-        self.outputs: Tuple[str, ...] = tuple(op.output) + tuple(row["name"] for row in touched)
+    def __init__(
+        self, op: Any, touched: Tuple[str, ...], written: Mapping[str, "Figures"], inputs: Mapping[str, BlobSummary]
+    ) -> None:
+        self.inputs: Tuple[str, ...] = op.input
+        self.outputs: Tuple[str, ...] = op.output + touched
         self._inputs = inputs
-        self._rows = {row["name"]: row["summary"] for row in event["outputs"]}
+        self._written = written
 
-    def summary(self, name: str, side: str) -> Optional[BlobSummary]:
+    def summary(self, name: str, side: str) -> Optional["Figures"]:
         if side == "input":
             return self._inputs.get(name)
-        return BlobSummary.from_json(self._rows[name]) if name in self._rows else _summary(name)
+        return self._written.get(name) or _summary(name)
 
     def array(self, name: str, side: str) -> Any:
         return None  # only summaries are asked for here
 
     def compared(self, name: str) -> Optional[Mapping[str, Any]]:
         return None
+
+
+class _Small:
+    """The figures of a small tensor as `BlobSummary` has them, those that are asked for; the ends tell the most."""
+
+    def __init__(self, event: SmallEvent) -> None:
+        self.kind, self.dtype, self.shape = TENSOR, event.dtype, event.shape
+        self._array: np.ndarray = np.frombuffer(event.data, event.dtype)
+        self.min, self.max = np.minimum.reduce(self._array).item(), np.maximum.reduce(self._array).item()
+        self.nan = self.inf = 0
+        if not (math.isfinite(self.min) and math.isfinite(self.max)):
+            whole = self._whole()
+            self.min, self.max, self.nan, self.inf = whole.min, whole.max, whole.nan, whole.inf
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._whole(), name)
+
+    def _whole(self) -> BlobSummary:
+        return summarize(Blob("", self.kind, self._array.reshape(self.shape)))
+
+
+Figures = Union[BlobSummary, _Small]

@@ -24,7 +24,7 @@ from ..importer.editing import Change, edited
 from ..importer.opening import Loaded, Opened, lint_model, load_model, open_model
 from ..importer.operators import known_arguments
 from ..importer.writing import write_net, write_nets
-from . import StepEvent, Workspace, reader
+from . import Event, SmallEvent, StepEvent, Workspace, reader
 from .failing import outspoken, reason_of, says_nothing
 from .judging import Judging
 from .nesting import describe_inside, write_inside
@@ -47,6 +47,8 @@ class _Operator(NamedTuple):
     input: Tuple[str, ...]
     output: Tuple[str, ...]
     unnamed: Tuple[str, ...]  # what the nets inside it may write beside
+    seen: Tuple[str, ...]  # the blobs that must have been looked at before it runs
+    only: str  # its output, where it has a single one and nothing can happen to others; else empty
 
 
 def quiet() -> None:
@@ -72,6 +74,7 @@ class LocalWorkspace(Workspace):
         self._recurrent: List[int] = []
         self._created: Dict[int, str] = {}
         self._original: Dict[int, Any] = {}  # the OperatorDefs of edited operators as they were
+        self._watching = _Watching({})
         self._sharing = Sharing(_view)
         self._fresh: Dict[str, Dict[str, Any]] = {}  # what `peek` says of initializers that were just fed
 
@@ -192,28 +195,34 @@ class LocalWorkspace(Workspace):
                 raise InputError("feeding %s changed its value (dtype %s)" % (name, array.dtype))
             return summarize(blob)
 
-    def run(self, request: Dict[str, Any], on_events: Callable[[List[StepEvent]], None]) -> str:
+    def run(self, request: Dict[str, Any], on_events: Callable[[List[Event]], None]) -> str:
         """Run a range of operators; see `Workspace.run`."""
-        recorder = Recorder(request.get("record"), request.get("wraps") or ())
-        judging = Judging(request.get("conditions") or (), request.get("watched") or ())
-        tick = int(request.get("tick", 0))
-        replacing = request.get("replace") or {}
         self._fresh = {}
+        if request["plan"] is not self._watching.plan:
+            self._watching = _Watching(request["plan"])
+        watching, tick, status = self._watching, request["tick"], self._status
+        watching.recorder.begin(request["left"])
         with self._current():
             for index in range(request["first"], request["last"]):
-                if self._status.stop_asked():
+                if status.stop_asked():
                     return self._done("stopped")
-                event = self._step(index, tick, recorder, judging)
+                op = self._operators.get(index) or self._operator(index)
+                event = self._step(index, op, tick, watching)
                 on_events([event])
-                if event["status"] != "ok":
+                if not isinstance(event, SmallEvent) and event["status"] != "ok":
                     return self._done("full" if event["status"] == "full" else "failed")
-                if str(index) in replacing:
-                    self._part([value["name"] for value in replacing[str(index)]])
-                    self._put(replacing[str(index)])
-                if judging.hit(index, self._operator(index), event):
+                if watching.replacing:
+                    self._replace(watching.replacing.get(str(index), ()))
+                if watching.judging.any and watching.judging.hit(index, op, event):
                     return self._done("hit")
                 tick += 1
         return self._done("done")
+
+    def _replace(self, values: Sequence[Dict[str, Any]]) -> None:
+        """Let blobs hold what is in files, once the operator has run that wrote them."""
+        if values:
+            self._part([value["name"] for value in values])
+            self._put(values)
 
     def _done(self, reason: str) -> str:
         self._status.ask_stop(False)
@@ -225,48 +234,62 @@ class LocalWorkspace(Workspace):
         if found is None:
             net = self._model().predict_net
             op = net.op[index]
-            words = (op.type, tuple(op.input), tuple(op.output), unnamed_in(net, op))
-            found = self._operators[index] = _Operator(op, *words)
+            type_, read, written, unnamed = op.type, tuple(op.input), tuple(op.output), unnamed_in(net, op)
+            only = written[0] if len(written) == 1 and type_ != "Alias" and not unnamed else ""
+            found = self._operators[index] = _Operator(op, type_, read, written, unnamed, read + unnamed, only)
         return found
 
-    def _step(self, index: int, tick: int, recorder: Recorder, judging: Judging) -> StepEvent:
-        op = self._operator(index)
-        event: StepEvent = {"index": index, "status": "ok", "outputs": []}
-        wrapped = recorder.wraps(op)
-        if wrapped:
-            self._status.enter(FETCH, index)
-            event["wrapped"] = {"inputs": recorder.save_all(wrapped, tick, "in", op.input), "directories": wrapped}
-        before = recorder.before(op)
-        if before:
-            event["before"] = recorder.save_all([recorder.directory], tick, "before", before)
-        self._sharing.see_inputs(op.input + op.unnamed)
-        judging.see_inputs(index, op)
-        held = [reader.read(name) for name in op.unnamed]
+    def _step(self, index: int, op: _Operator, tick: int, watching: "_Watching") -> Event:
+        recorder = watching.recorder
+        found = self._saved_before(index, op, tick, recorder) if recorder.looks_before else {}
+        self._sharing.see_inputs(op.seen)
+        if watching.judging.any:
+            watching.judging.see_inputs(index, op)
+        held = [reader.read(name) for name in op.unnamed] if op.unnamed else []
+        error: Optional[RuntimeError] = None
         self._status.enter(RUN, index)
         start = time.perf_counter()
         try:
-            C.run_net(self._net_of(index, op), 1, False)
-        except RuntimeError as error:
+            C.run_net(self._created.get(index) or self._net_of(index, op), 1, False)
+        except RuntimeError as raised:
+            error = raised
+        seconds = time.perf_counter() - start
+        if op.only and error is None and not found:
+            small = self._small(index, op, seconds, recorder)
+            if small is not None:
+                self._status.finished()
+                return small
+        event: StepEvent = {"index": index, "status": "ok", "outputs": [], "seconds": seconds, **found}
+        if error is not None:
             event.update(status="failed", error=self._reason(op, error), full_error=str(error)[:20000])
-        event["seconds"] = time.perf_counter() - start
-        if event["status"] == "ok":
-            light = None if wrapped or op.unnamed or judging.looks_at(index) else self._light(op, recorder)
-            if light is None:
-                self._status.enter(FETCH, index)
-                self._outputs(op, tick, recorder, event, held)
-            else:
-                event["outputs"] = [light]
+        else:
+            self._status.enter(FETCH, index)
+            self._outputs(op, tick, recorder, event, held)
         self._status.finished()
         return event
 
-    def _light(self, op: _Operator, recorder: Recorder) -> Optional[Dict[str, Any]]:
-        """The row of an operator's only output, if that is a small tensor that shares storage with no other."""
-        if len(op.output) != 1 or op.type == "Alias":
+    def _saved_before(self, index: int, op: _Operator, tick: int, recorder: Recorder) -> StepEvent:
+        """What an event says of blobs that are saved before the operator runs."""
+        found: StepEvent = {}
+        wrapped = recorder.wraps(op)
+        if wrapped:
+            self._status.enter(FETCH, index)
+            found["wrapped"] = {"inputs": recorder.save_all(wrapped, tick, "in", op.input), "directories": wrapped}
+        before = recorder.before(op)
+        if before:
+            found["before"] = recorder.save_all([recorder.directory], tick, "before", before)
+        return found
+
+    def _small(self, index: int, op: _Operator, seconds: float, recorder: Recorder) -> Optional[SmallEvent]:
+        """The event, if the only output is a small tensor that shares storage with no other."""
+        small = reader.small(C.Workspace.current, op.only)
+        if small is None:
             return None
-        small = reader.small(C.Workspace.current, op.output[0])
-        if small is None or not self._sharing.settled(small.name, small.start, small.start + len(small.data)):
+        dtype, shape, data, start = small
+        if not self._sharing.settled(op.only, start, start + len(data)):
             return None
-        return recorder.record_small(op, small)
+        pack = recorder.packs(op, op.only, len(data))
+        return None if pack is None else SmallEvent(index, seconds, dtype, shape, data, pack)
 
     def _outputs(
         self, op: _Operator, tick: int, recorder: Recorder, event: StepEvent, held: Sequence[Blob] = ()
@@ -315,6 +338,13 @@ class LocalWorkspace(Workspace):
             C.create_net(self._alone(op.proto, self._model().predict_net, name).SerializeToString(), True)
             self._created[index] = name
         return name
+
+    def prepare(self, index: int) -> None:
+        """Make an operator that is to run next; what is wrong with it is said when it runs."""
+        if self._opened is None or index in self._created or index >= len(self._opened.predict_net.op):
+            return
+        with self._current(), contextlib.suppress(RuntimeError):
+            self._net_of(index, self._operator(index))
 
     # -- looking ------------------------------------------------------------------------------
 
@@ -544,8 +574,22 @@ class LocalWorkspace(Workspace):
                 workspace.ResetWorkspace()
             self._opened = None
 
+    def stay(self) -> None:
+        """Let this be the current workspace for good, in a process of its own."""
+        C.switch_workspace(self._name, True)
+
     def _current(self) -> "_Switched":
         return _Switched(self._name)
+
+
+class _Watching:
+    """What a plan of a run wants done at each operator, made once for all runs with this plan."""
+
+    def __init__(self, plan: Dict[str, Any]) -> None:
+        self.plan = plan
+        self.recorder = Recorder(plan.get("record"), plan.get("wraps") or ())
+        self.judging = Judging(plan.get("conditions") or (), plan.get("watched") or ())
+        self.replacing: Dict[str, Any] = plan.get("replace") or {}
 
 
 class _Switched:
@@ -556,10 +600,12 @@ class _Switched:
 
     def __enter__(self) -> None:
         self._before = C.current_workspace()
-        C.switch_workspace(self._name, True)
+        if self._before != self._name:
+            C.switch_workspace(self._name, True)
 
     def __exit__(self, *_: Any) -> None:
-        C.switch_workspace(self._before, True)
+        if self._before != self._name:
+            C.switch_workspace(self._before, True)
 
 
 def stored_blob(value: Dict[str, Any]) -> Blob:

@@ -10,14 +10,15 @@ import copy
 import json
 import os
 import re
-import selectors
+import select
 import shutil
 import signal
 import subprocess
 import tempfile
 import threading
 import time
-from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
+from _signal import signal as set_handler  # type: ignore[import-not-found]
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Set, Tuple
 
 import numpy as np
 
@@ -25,7 +26,7 @@ from .. import errors
 from ..blob import STRING, TENSOR, Blob, BlobSummary
 from ..capture import read_blob, write_blob
 from ..errors import C2StepError, RuntimeMissing, WorkerDied, WorkerTimeout
-from . import Change, StepEvent, Workspace
+from . import Change, Event, Workspace
 from .eventlog import EventReader, event_log
 from .runtime import AnyRuntime
 from .spawning import Spare, spawn
@@ -34,7 +35,9 @@ from .status import CONVERT, FETCH, IDLE, INIT, RUN, Doing, Status
 __all__ = ["ProcessWorkspace"]
 
 _FRESH = ("versions", "declare", "open", "lint", "read_net", "read_tensor")  # requests that need nothing opened
+_PIPE = 1 << 16  # bytes that a pipe holds
 _SHORTEST, _LONGEST = 0.005, 0.05  # seconds between two looks at what operators gave
+_read_json = json.JSONDecoder().raw_decode  # what json.loads does more takes as long again for a short line
 _SCRATCH = re.compile(r"^c2step-(\d+)-")
 
 
@@ -76,6 +79,7 @@ class ProcessWorkspace(Workspace):
         self._answered = False
         self._opened = False
         self._fetches = 0
+        self._plan: Any = None  # of the last run; a worker that has it need not be told again
         self.requests = 0
 
     # -- the process --------------------------------------------------------------------------
@@ -88,16 +92,17 @@ class ProcessWorkspace(Workspace):
     def _start(self, arguments: Dict[str, Any]) -> "subprocess.Popen[bytes]":
         self.runtime.share(os.path.dirname(path) for path in _paths(arguments))
         self._killed, self._pending, self._printed, self._answered = "", b"", b"", False
+        self._plan = None
         taken = self._spare.take(self.runtime, self._yielding) if self._spare else None
         onnx = any(path.endswith(".onnx") for path in _paths(arguments))
         self._process = taken or spawn(self.runtime, onnx, self._yielding)
         self._introduce(self._process)
         assert self._process.stdout and self._process.stderr
-        os.set_blocking(self._process.stdout.fileno(), False)
-        os.set_blocking(self._process.stderr.fileno(), False)
-        self._selector = selectors.DefaultSelector()
-        self._selector.register(self._process.stdout, selectors.EVENT_READ)
-        self._selector.register(self._process.stderr, selectors.EVENT_READ)
+        self._replies, self._prints = self._process.stdout.fileno(), self._process.stderr.fileno()
+        self._poll = select.poll()
+        for descriptor in (self._replies, self._prints):
+            os.set_blocking(descriptor, False)
+            self._poll.register(descriptor, select.POLLIN)
         return self._process
 
     def _introduce(self, process: "subprocess.Popen[bytes]") -> None:
@@ -112,9 +117,12 @@ class ProcessWorkspace(Workspace):
         `take` is called again and again meanwhile, and says whether it found anything new.  A worker that had
         ended while it was idle is replaced unnoticed: what it held is put back first.
         """
+        return self._request(do, take, arguments)
+
+    def _request(self, do: str, take: Callable[[], bool], arguments: Dict[str, Any]) -> Any:
         if not self._opened or do in _FRESH:
             return self._exchange(do, take, arguments)
-        if not self.alive:
+        if self._process is None or (self._killed and not self.alive):
             self._let_go()
             self.on_lost()
         try:
@@ -129,21 +137,28 @@ class ProcessWorkspace(Workspace):
         process = self._process or self._start(arguments)
         self._events.clear()
         self.requests += 1
-        line = (json.dumps({"do": do, "with": arguments}) + "\n").encode("utf-8")
+        text = self._run_text(arguments) if do == "run" else json.dumps(arguments)
         try:
             assert process.stdin
-            process.stdin.write(line)
+            process.stdin.write(('{"do": "%s", "with": %s}\n' % (do, text)).encode("utf-8"))
         except BrokenPipeError:
             raise self._death(do) from None
         with _CtrlC(lambda again: self.kill() if again or do != "run" else self.interrupt()):
-            return self._until_reply(process, do, take)
+            return self._until_reply(do, take)
 
-    def _until_reply(self, process: "subprocess.Popen[bytes]", do: str, take: Callable[[], bool]) -> Any:
+    def _until_reply(self, do: str, take: Callable[[], bool]) -> Any:
+        """Wait for the reply; what is printed before it is read before it."""
         limit = self._limit(do)
         moved = time.monotonic()
         pause = _SHORTEST if do == "run" else None
         while True:
-            ready = [key.fileobj for key, _ in self._selector.select(self._patience(pause))]
+            ready = self._ready(pause or (min(self.timeout, 0.2) if self.timeout else None))
+            if self._prints in ready:
+                self._drain()
+            if self._replies in ready:
+                message = self._receive(do)
+                if message is not None:
+                    return _result(message)
             found = take()
             if pause:  # often while much is going on, seldom while an operator takes its time
                 pause = _SHORTEST if found else min(2 * pause, _LONGEST)
@@ -152,33 +167,26 @@ class ProcessWorkspace(Workspace):
             elif limit and time.monotonic() - moved > limit:
                 self._waited = limit
                 self._kill("timeout")
-            if process.stderr in ready:
-                self._drain()
-            if process.stdout in ready:
-                message = self._receive(process, do)
-                if message is not None:
-                    self._drain()
-                    return _result(message)
+
+    def _ready(self, seconds: Optional[float]) -> Set[int]:
+        """Wait until there is something to read; from which of the worker's descriptors."""
+        return {descriptor for descriptor, _ in self._poll.poll(None if seconds is None else 1000 * seconds)}
 
     def _limit(self, do: str) -> Optional[float]:
         """The limit is one operator's; what runs none, such as reading a model, has half a minute more."""
         return self.timeout and self.timeout + (0.0 if do in ("run", "init") else 30.0)
 
-    def _patience(self, pause: Optional[float]) -> Optional[float]:
-        return pause or (min(self.timeout, 0.2) if self.timeout else None)
-
-    def _receive(self, process: "subprocess.Popen[bytes]", do: str) -> Optional[Dict[str, Any]]:
+    def _receive(self, do: str) -> Optional[Dict[str, Any]]:
         """Read what is there: the reply, or None while it is not whole; raise at the end of the stream."""
-        assert process.stdout
-        data = process.stdout.read(1 << 20)
-        if data == b"":
+        data = os.read(self._replies, _PIPE)
+        if not data:
             raise self._death(do)
-        self._pending += data or b""
+        self._pending += data
         if not self._pending.endswith(b"\n"):
             return None
         reply, self._pending = self._pending, b""
         self._answered = True
-        return json.loads(reply.decode("utf-8"))  # type: ignore[no-any-return]
+        return _read_json(reply.decode("utf-8"))[0]  # type: ignore[no-any-return]
 
     def _drain(self) -> None:
         if not self._process or not self._process.stderr:
@@ -249,7 +257,6 @@ class ProcessWorkspace(Workspace):
     def _let_go(self) -> None:
         process, self._process = self._process, None
         if process:
-            self._selector.close()
             for stream in (process.stdin, process.stdout, process.stderr):
                 assert stream
                 with contextlib.suppress(OSError):
@@ -298,7 +305,7 @@ class ProcessWorkspace(Workspace):
         finally:
             _remove(path)
 
-    def run(self, request: Dict[str, Any], on_events: Callable[[List[StepEvent]], None]) -> str:
+    def run(self, request: Dict[str, Any], on_events: Callable[[List[Event]], None]) -> str:
         """Run a range of operators in the worker; events come while it runs, and all of them before it ends.
 
         What `on_events` raises stops the run, and is raised when that has ended.
@@ -316,13 +323,21 @@ class ProcessWorkspace(Workspace):
             return bool(events)
 
         try:
-            reason = str(self.request("run", take, request=request))
+            reason = str(self._request("run", take, request))
         finally:
             self._status.ask_stop(False)
             take()
             if raised:
                 raise raised[0]
         return reason
+
+    def _run_text(self, request: Dict[str, Any]) -> str:
+        """A run as JSON; the plan is said only to a worker whose last run had another one."""
+        plan = "null" if request["plan"] is self._plan else json.dumps(request["plan"])
+        self._plan = request["plan"]
+        left = "null" if request["left"] is None else str(request["left"])
+        numbers = (request["first"], request["last"], request["tick"], left, plan)
+        return '{"first": %d, "last": %d, "tick": %d, "left": %s, "plan": %s}' % numbers
 
     def peek(self, names: Optional[Sequence[str]] = None) -> List[Dict[str, Any]]:
         """Kind, dtype and shape of blobs."""
@@ -428,7 +443,8 @@ class ProcessWorkspace(Workspace):
 class _CtrlC:
     """While a request is under way, Ctrl-C stops the run, and a second one the operator.
 
-    An exception in the middle of an exchange would leave half a reply in the pipe.
+    An exception in the middle of an exchange would leave half a reply in the pipe.  The handler is set by the
+    function that signal.signal calls, which looks it up among its constants first: that takes longer than the rest.
     """
 
     def __init__(self, act: Callable[[bool], None]) -> None:
@@ -442,11 +458,11 @@ class _CtrlC:
 
     def __enter__(self) -> None:
         if threading.current_thread() is threading.main_thread():
-            self._before = signal.signal(signal.SIGINT, self._hit)
+            self._before = set_handler(signal.SIGINT, self._hit)
 
     def __exit__(self, *_: Any) -> None:
         if self._before is not None:
-            signal.signal(signal.SIGINT, self._before)
+            set_handler(signal.SIGINT, self._before)
 
 
 def _fast_folder() -> Optional[str]:

@@ -6,6 +6,7 @@ and the shape are looked at before any value is.
 """
 
 import contextlib
+import ctypes
 import re
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
@@ -23,9 +24,11 @@ _TYPE = re.compile(r"for blob of type: ([^\n]*)")
 SMALL = 1 << 12  # bytes; a tensor that is not larger is cheaper to copy than to look at
 _RANK = 8
 _DIGITS = {
-    "torch.%s" % name: name
+    np.dtype(name).char: name
     for name in ("float32", "float64", "float16", "int8", "int16", "int32", "int64", "uint8", "bool")
 }
+_DIGITS["q" if np.dtype("int64").char == "l" else "l"] = "int64"  # C has two names for it
+_byte, _address = ctypes.c_char.from_buffer, ctypes.addressof
 _LARGEST = 1 << 46  # bytes; more than any machine has, so the shape must have overflowed
 
 
@@ -51,7 +54,6 @@ def read(name: str, view: bool = False) -> Blob:
 class Small(NamedTuple):
     """A copy of a small tensor, and where in memory the tensor is."""
 
-    name: str
     dtype: str
     shape: Tuple[int, ...]
     data: bytes
@@ -64,14 +66,19 @@ def small(space: Any, name: str) -> Optional[Small]:
     try:
         if not handle.is_tensor():
             return None
-        tensor = handle.to_torch()
+        tensor = handle.tensor()
+        shape, size = tuple(tensor.shape), 1
+        for dim in shape:
+            size = size * dim if 0 < dim <= SMALL else SMALL + 1
+        if size > SMALL or len(shape) > _RANK:
+            return None
+        array = tensor.data
+        dtype = _DIGITS.get(array.dtype.char)
+        if dtype is None or array.nbytes > SMALL:
+            return None
+        return Small(dtype, shape, array.tobytes(), _address(_byte(array)))
     except (AttributeError, RuntimeError, TypeError):
         return None
-    dtype, shape = _DIGITS.get(str(tensor.dtype)), tuple(tensor.shape)
-    if dtype is None or len(shape) > _RANK or not 0 < tensor.numel() <= SMALL or max(shape, default=1) > SMALL:
-        return None
-    array = tensor.numpy()
-    return Small(name, dtype, shape, array.tobytes(), tensor.data_ptr()) if array.nbytes <= SMALL else None
 
 
 def read_in(space: Any, name: str) -> Blob:

@@ -2,7 +2,7 @@
 
 import os
 import re
-from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterable, List, Optional, Sequence, Set, Tuple
 
 from ..blob import Blob, summarize
 from ..capture import NPY_HEADER, file_name, write_blob
@@ -16,19 +16,28 @@ class Recorder:
 
     def __init__(self, record: Optional[Dict[str, Any]], wraps: Sequence[Tuple[str, str]]) -> None:
         self._record = record
-        self._left = record.get("max_bytes") if record else None
+        self._left: Optional[int] = None
         self._types = set(record.get("types") or ()) if record else set()
         self._match = re.compile(record["match"]) if record and record.get("match") else None
         self._wraps = [(re.compile(pattern), directory) for pattern, directory in wraps]
-        self._before = set(record.get("before") or ()) if record else set()
+        self._before: Set[str] = set()
         self._full = bool(record) and (record or {}).get("level", "full") == "full"
         self._packs = bool(record and record.get("packs"))
+        self._chosen = bool(self._types or self._match)
         self.directory = record["directory"] if record else ""
+
+    def begin(self, left: Optional[int]) -> None:
+        """A run begins, which may keep so many bytes; None for any number."""
+        self._left = left
+        self._before = set(self._record.get("before") or ()) if self._record else set()
+
+    @property
+    def looks_before(self) -> bool:
+        """Whether there may be anything to save before an operator runs."""
+        return bool(self._before or self._wraps)
 
     def before(self, op: Any) -> List[str]:
         """The blobs whose initial value this operator is about to overwrite, each once."""
-        if not self._before:
-            return []
         names = [name for name in dict.fromkeys(op.output + op.unnamed) if name in self._before]
         self._before.difference_update(names)
         return names
@@ -81,22 +90,25 @@ class Recorder:
             self._left -= size
         return rows
 
-    def record_small(self, op: Any, small: reader.Small) -> Optional[Dict[str, Any]]:
-        """The row of a small tensor with its bytes, which the front summarises, and keeps where `pack` says so.
+    def packs(self, op: Any, name: str, size: int) -> Optional[bool]:
+        """Whether the front is to keep the bytes of a small tensor, which it gets in any case.
 
         None where they belong into a file of their own, or the limit on bytes would be passed.
         """
-        pack = self._wanted(op, small.name)
-        size = len(small.data) + NPY_HEADER
-        if pack and (not self._packs or (self._left is not None and size > self._left)):
+        if not self._wanted(op, name):
+            return False
+        size += NPY_HEADER
+        if not self._packs or (self._left is not None and size > self._left):
             return None
-        if pack and self._left is not None:
+        if self._left is not None:
             self._left -= size
-        return {"name": small.name, "dtype": small.dtype, "shape": small.shape, "data": small.data, "pack": pack}
+        return True
 
     def _wanted(self, op: Any, name: str) -> bool:
         if not self._full:
             return False
+        if not self._chosen:
+            return True
         if self._types and op.type not in self._types:
             return False
         return not self._match or self._match.search(name) is not None

@@ -19,6 +19,7 @@ from typing import Any, Callable, Dict, List, Optional
 from ..blob import Blob
 from ..capture import write_blob
 from ..errors import C2StepError, ConversionError
+from . import Event
 from .eventlog import EventWriter, event_log
 from .loading import without_gpu_words
 from .memory import limit_memory, memory_held
@@ -26,14 +27,16 @@ from .status import IDLE, Status
 
 __all__ = ["main"]
 
+_read_json = json.JSONDecoder().raw_decode  # what json.loads does more takes as long again for a short line
+
 
 def main(onnx: bool = False) -> None:
     """Load Caffe2, learn from the first line which session this is for, serve requests until the front closes the pipe.
 
     The first line has the path of the status page, and how many bytes of memory may be held.
     """
-    requests = os.fdopen(os.dup(0), "r", encoding="utf-8")
-    replies = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    requests = os.fdopen(os.dup(0), "rb")
+    replies = os.dup(1)
     with open(os.devnull) as nothing:
         os.dup2(nothing.fileno(), 0)
     os.dup2(2, 1)
@@ -43,10 +46,11 @@ def main(onnx: bool = False) -> None:
     first = requests.readline()
     if not first:
         os._exit(0)
-    status_path, max_memory = json.loads(first)
+    status_path, max_memory = json.loads(first.decode("utf-8"))
     server = _Server(status_path, replies, max_memory)
     for line in requests:
-        server.answer(json.loads(line))
+        server.answer(_read_json(line.decode("utf-8"))[0])
+        server.prepare()
     os._exit(0)  # Caffe2's own teardown may die, and nothing is left to lose
 
 
@@ -70,18 +74,21 @@ def _die_with_parent() -> None:
 
 
 class _Server:
-    def __init__(self, status_path: str, replies: Any, max_memory: Optional[int]) -> None:
+    def __init__(self, status_path: str, replies: int, max_memory: Optional[int]) -> None:
         self._status = Status(status_path)
         self._max_memory = max_memory
         self._replies = replies
         self._workspace: Any = None
         self._events = EventWriter(event_log(status_path))
+        self._plan: Dict[str, Any] = {}  # of the last run
+        self._next: Optional[int] = None  # the operator behind it
         self._flush = getattr(ctypes.CDLL(None), "fflush", None)
 
     def answer(self, request: Dict[str, Any]) -> None:
         """Do one request and write its reply."""
+        reply: Dict[str, Any] = {}
         try:
-            reply = {"ok": self._method(request["do"])(**request.get("with", {}))}
+            text = '{"ok": %s}' % json.dumps(self._method(request["do"])(**request["with"]))
         except C2StepError as error:
             reply = {"error": {"kind": type(error).__name__, "message": error.message, "hint": error.hint}}
             if isinstance(error, ConversionError):
@@ -105,20 +112,21 @@ class _Server:
         except Exception:
             reply = {"bug": traceback.format_exc()}
         self._status.enter(IDLE)
-        self._send(reply)
+        self._send(json.dumps(reply) if reply else text)
 
     def _method(self, name: str) -> Callable[..., Any]:
         return getattr(self, "do_" + name)  # type: ignore[no-any-return]
 
-    def _send(self, message: Dict[str, Any]) -> None:
+    def _send(self, message: str) -> None:
         sys.stdout.flush()
         sys.stderr.flush()
         if self._flush:
             self._flush(None)
-        self._replies.write(json.dumps(message) + "\n")
-        self._replies.flush()
+        data = (message + "\n").encode("utf-8")
+        while data:
+            data = data[os.write(self._replies, data) :]
 
-    def _log(self, events: List[Dict[str, Any]]) -> None:
+    def _log(self, events: List[Event]) -> None:
         for event in events:
             self._events.write(event)
 
@@ -130,6 +138,7 @@ class _Server:
             quiet()
             limit_memory(self._max_memory)  # Caffe2 itself is loaded by now
             self._workspace = LocalWorkspace(self._status)
+            self._workspace.stay()
         return self._workspace
 
     def do_memory(self) -> int:
@@ -160,8 +169,20 @@ class _Server:
         array = read_blob(file, name, kind).array
         return self._caffe2().feed(name, array).to_json()
 
-    def do_run(self, request: Dict[str, Any]) -> Any:
-        return self._caffe2().run(request, self._log)
+    def do_run(self, **request: Any) -> Any:
+        """Where no plan is said it is that of the last run."""
+        if request["plan"] is None:
+            request["plan"] = self._plan
+        self._plan = request["plan"]
+        reason = self._caffe2().run(request, self._log)
+        self._next = request["last"] if reason == "done" else None
+        return reason
+
+    def prepare(self) -> None:
+        """After a run, while nobody waits, make the operator that comes next."""
+        if self._next is not None:
+            self._workspace.prepare(self._next)
+            self._next = None
 
     def do_peek(self, names: Any = None) -> Any:
         return self._caffe2().peek(names)
