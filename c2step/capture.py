@@ -260,12 +260,13 @@ class CaptureWriter:
         """Append rows as text: all of them, or none where the disk is full."""
         assert self._file is not None
         line = lines.encode("utf-8")
-        start = self._file.seek(0, os.SEEK_END)
+        written = 0
         try:
-            if self._file.write(line) != len(line):
+            written = self._file.write(line)
+            if written != len(line):
                 raise OSError(errno.ENOSPC, "no space left")
         except OSError as error:
-            self._file.truncate(start)
+            self._file.truncate(self._file.seek(0, os.SEEK_END) - written)
             raise disk_error(error, os.path.join(self.path, JOURNAL)) from error
 
     def close(self) -> None:

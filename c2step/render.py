@@ -6,6 +6,7 @@ double quotes with escapes.  Colour is added last (`colourise`), only for a term
 nothing that the text does not say.
 """
 
+import functools
 import json
 import math
 import re
@@ -72,6 +73,7 @@ _MISTAKABLE = re.compile(r"^(?:[#!<>|]|--)|.@\d+$|.\]$")
 _ESCAPES = {"\n": "\\n", "\t": "\\t", "\r": "\\r", "\\": "\\\\", '"': '\\"', "\0": "\\0"}
 
 
+@functools.lru_cache(maxsize=4096)
 def quote(name: str, force: bool = False) -> str:
     """A name as the prompt takes it and as every screen shows it: quoted and escaped where it must be."""
     plain = name and all(_is_plain(c) for c in name) and not _MISTAKABLE.search(name)
@@ -116,6 +118,8 @@ def table(rows: Iterable[Sequence[str]], right: Iterable[int] = (), indent: str 
     The last cell of a row that is shorter than others spans the columns that it lacks.
     """
     cells = [list(row) for row in rows]
+    if len(cells) == 1:  # there is nothing to align it with
+        return [(indent + "  ".join(cells[0])).rstrip()]
     columns = max((len(row) for row in cells), default=0)
     widths = [0] * columns
     for row in cells:
@@ -425,6 +429,8 @@ def _reason_lines(stop: "Stop", net: Net) -> List[str]:
 
 def _without(detail: str, stop: "Stop") -> str:
     """The part of a stop's detail that its last row does not say already."""
+    if not detail:
+        return ""
     error = (stop.steps[-1].error if stop.steps else "") or ""
     for said in ("%s: " % stop.operator, error, error.partition(": ")[2]):
         if said and detail.startswith(said):

@@ -247,7 +247,7 @@ class Runner:
             if step.status != "ok":
                 self._failure = step
                 continue
-            self.letters[step.index] = _letter(step)
+            self.letters[step.index] = "o" if isinstance(event, SmallEvent) else _letter(step)
             self.changes.took(step)
             self.position = step.index + 1
             done.append(step)

@@ -105,6 +105,7 @@ class Timeline:
 
         Also returns why they could not all be written: what has run counts all the same, and the run is to stop."""
         taken: List[Tuple[Event, Step]] = []
+        folder = self.recording.directory
         files, full = self._packed(events)
         for event, figures, file in zip(events, self._waiting(events), files):
             if isinstance(event, SmallEvent):
@@ -118,8 +119,9 @@ class Timeline:
             self.recording.add(step)
             taken.append((event, step))
             if step.status == "ok":
-                self.history.add(step, self.recording.directory)
-                self._replaced(step.index)
+                self.history.add(step, folder)
+                if self.replacing:
+                    self._replaced(step.index)
         try:
             self.recording.flush()
         except CaptureError as error:

@@ -20,6 +20,7 @@ PACKAGE = os.path.join(CHECKOUT, "c2step")
 LAYERS = (
     "errors",
     "sizes",
+    "handlers",
     "leftovers",
     "html",
     "net",

@@ -15,6 +15,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Callable, Iterable, Iterator, List, Optional, Tuple
 
 from ..errors import C2StepError, ExitStatus, OperatorError, UsageError, WorkerDied
+from ..handlers import set_handler
 from .aliases import Aliases
 from .context import USER_CODE, Context
 from .lexer import split_commands
@@ -214,11 +215,11 @@ def _interruptible(session: "Session") -> Iterator[List[int]]:
     if threading.current_thread() is not threading.main_thread():
         yield interrupts
         return
-    before = signal.signal(signal.SIGINT, stop)
+    before = set_handler(signal.SIGINT, stop)
     try:
         yield interrupts
     finally:
-        signal.signal(signal.SIGINT, before)
+        set_handler(signal.SIGINT, before)
         if interrupts:
             session.forget_interrupt()  # it was for this command, also where that ran no operator
 

@@ -17,7 +17,6 @@ import subprocess
 import tempfile
 import threading
 import time
-from _signal import signal as set_handler  # type: ignore[import-not-found]
 from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Set, Tuple
 
 import numpy as np
@@ -26,6 +25,7 @@ from .. import errors
 from ..blob import STRING, TENSOR, Blob, BlobSummary
 from ..capture import read_blob, write_blob
 from ..errors import C2StepError, RuntimeMissing, WorkerDied, WorkerTimeout
+from ..handlers import set_handler
 from . import Change, Event, Workspace
 from .eventlog import EventReader, event_log
 from .runtime import AnyRuntime
@@ -443,8 +443,7 @@ class ProcessWorkspace(Workspace):
 class _CtrlC:
     """While a request is under way, Ctrl-C stops the run, and a second one the operator.
 
-    An exception in the middle of an exchange would leave half a reply in the pipe.  The handler is set by the
-    function that signal.signal calls, which looks it up among its constants first: that takes longer than the rest.
+    An exception in the middle of an exchange would leave half a reply in the pipe.
     """
 
     def __init__(self, act: Callable[[bool], None]) -> None:
