@@ -7,6 +7,8 @@ import sys
 
 import numpy as np
 import pytest
+from caffe2.proto import caffe2_pb2
+from caffe2.python import core
 
 import c2step
 from c2step.cli.against import reference_for
@@ -371,3 +373,20 @@ def test_a_mask_that_the_model_gives_out_is_no_pass(shared, tmp_path):
     found = blamed(os.path.join(folder, "model.onnx"), [os.path.join(folder, "inputs.npz")], "onnxruntime", tmp_path)
     assert [judged.operator.index for judged in found.origins] == guilty(folder) == [0]
     assert found.verdict is Verdict.FAIL and found.outputs["mask"] == "FAIL" and found.outputs["y"] == "PASS"
+
+
+def test_a_native_net_left_in_training_mode_is_told_so(tmp_path):
+    net = caffe2_pb2.NetDef(name="net", external_input=["x", "s", "b", "m", "v"], external_output=["y"])
+    names = ["x", "s", "b", "m", "v"]
+    net.op.extend([core.CreateOperator("SpatialBN", names, ["y", "m", "v", "sm", "sv"], is_test=0, epsilon=1e-5)])
+    (tmp_path / "predict_net.pb").write_bytes(net.SerializeToString())
+    values = np.random.RandomState(1).rand(4, 2).astype(np.float32) + 0.5
+    inputs = {"x": np.random.RandomState(2).rand(2, 2, 3, 3).astype(np.float32), **dict(zip(names[1:], values))}
+    s, b, m, v = values[:, :, None, None]
+    np.savez(str(tmp_path / "golden.npz"), y=(inputs["x"] - m) / np.sqrt(v + 1e-5) * s + b)
+    with c2step.open(None, inputs, predict_net=str(tmp_path / "predict_net.pb")) as session:
+        found = blame(session, reference_for(session, str(tmp_path / "golden.npz"), ""))
+    assert [judged.operator.type for judged in found.origins] == ["SpatialBN"]
+    assert any(
+        "lint training-mode at SpatialBN predict_net operator 0: is_test is 0" in h for h in found.origins[0].hints
+    )

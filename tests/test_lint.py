@@ -6,10 +6,13 @@ import os
 
 import numpy as np
 import pytest
+from caffe2.proto import caffe2_pb2
+from caffe2.python import core
 from onnx import helper
 
 from c2step.importer import backend
 from c2step.importer.lint import lint
+from c2step.importer.operators import lint_pair
 from repair_support import findings_of, model_of, node, rand
 
 IMAGE = {"x": rand(1, 2, 6, 6)}
@@ -164,3 +167,18 @@ def test_a_repair_stands_at_what_it_mends(models):
     model = onnx.load(os.path.join(models, "digits_ceil", "model.onnx"))
     repairs = {finding.code: finding.repair for finding in lint(model)}
     assert repairs["pool-ceil-mode"] and not repairs["maxpool-nan"]
+
+
+@pytest.mark.parametrize("trains", [False, True])
+def test_a_net_that_serves_is_told_what_still_trains(tmp_path, trains):
+    net = caffe2_pb2.NetDef(name="net", external_input=["x", "s", "b", "m", "v"], external_output=["y"])
+    net.op.extend([
+        core.CreateOperator("SpatialBN", ["x", "s", "b", "m", "v"], ["n", "m", "v", "sm", "sv"], is_test=0),
+        core.CreateOperator("SpatialBN", ["n", "s", "b", "m", "v"], ["n2"], is_test=1),
+        core.CreateOperator("Dropout", ["n2"], ["y", "mask"]),
+    ])  # fmt: skip
+    if trains:
+        net.op.extend([core.CreateOperator("ReluGradient", ["y", "y"], ["g"])])
+    found = [(f["code"], f["effect"], f["index"], f["op_type"]) for f in lint_pair(caffe2_pb2.NetDef(), net)]
+    told = [("training-mode", "wrong", 0, "SpatialBN"), ("training-mode", "wrong", 2, "Dropout")]
+    assert [row for row in found if row[0] == "training-mode"] == ([] if trains else told)

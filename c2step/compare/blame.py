@@ -495,9 +495,12 @@ class Judge:
 
     def _quote_lint(self, judged: Judged) -> None:
         first = judged.operator.index if judged.since is None else judged.since
-        nodes = {op.node.index for op in self.net.operators[first : judged.operator.index + 1] if op.node}
+        behind = self.net.operators[first : judged.operator.index + 1]
+        nodes = {op.node.index for op in behind if op.node}
+        places = {"predict_net operator %d" % op.index for op in behind if not op.node}
         for finding in self.session.model.findings:
-            if finding["index"] in nodes and finding["effect"] != "note":
+            here = finding["node"] in places or finding["index"] in nodes
+            if here and finding["effect"] != "note":
                 repair = "; --import repaired: %s" % finding["repair"] if finding["repair"] else ""
                 words = (finding["code"], finding["op_type"], finding["node"], finding["message"], repair)
                 judged.hints.append("lint %s at %s %s: %s%s" % words)

@@ -16,7 +16,7 @@ from ..model import BACKENDS
 from ..net import Net, OnnxNode
 from . import netdef
 from .files import ModelFiles, find_model
-from .operators import lint_nets, missing
+from .operators import lint_nets, lint_pair
 
 __all__ = ["Loaded", "Opened", "lint_model", "load_model", "open_model"]
 
@@ -140,7 +140,7 @@ def _open_pair(files: ModelFiles, pair: netdef.Pair) -> Opened:
         list(netdef.inputs_of(pair)),
         list(given),
         notes,
-        missing(pair.init_net, "init_net") + missing(pair.predict_net, "predict_net"),
+        lint_pair(pair.init_net, pair.predict_net),
     )
 
 
@@ -215,7 +215,7 @@ def lint_model(loaded: Loaded, spec: Dict[str, Any]) -> List[Dict[str, Any]]:
         opened = open_model(loaded, dict(spec, partial=True), lambda index, label: None)
         return lint_nets(opened.init_net, opened.predict_net, opened.to_net())
     if loaded.pair is not None:
-        return missing(loaded.pair.init_net, "init_net") + missing(loaded.pair.predict_net, "predict_net")
+        return lint_pair(loaded.pair.init_net, loaded.pair.predict_net)
     if _is_first(spec):
         return open_model(loaded, dict(spec, partial=True), lambda index, label: None).findings
     from . import backend

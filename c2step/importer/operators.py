@@ -1,10 +1,12 @@
-"""What a version of Caffe2 does not have of the operators, arguments and databases in two nets.  Worker side only."""
+"""What a version of Caffe2 does not have of the operators, arguments and databases in two nets, and what in a net that
+serves was left as it was for training.  Worker side only.
+"""
 
 from typing import Any, Dict, Iterable, List, Optional, Set
 
 from ..net import Net
 
-__all__ = ["known_arguments", "lint_nets", "missing"]
+__all__ = ["known_arguments", "lint_nets", "lint_pair", "missing"]
 
 
 # What Caffe2's base class of convolutions and poolings reads; their schemas list little of it, or nothing.
@@ -31,10 +33,36 @@ def missing(net: Any, role: str, plain: Optional[Net] = None) -> List[Dict[str, 
     ] + _databases(net, role, plain)
 
 
+def lint_pair(init_net: Any, predict_net: Any) -> List[Dict[str, Any]]:
+    """What is known beforehand of nets that came without an ONNX model."""
+    return missing(init_net, "init_net") + missing(predict_net, "predict_net") + _training(predict_net)
+
+
 def lint_nets(init_net: Any, predict_net: Any, plain: Optional[Net] = None) -> List[Dict[str, Any]]:
     """Operators and databases that this Caffe2 does not have, and arguments that its schemas do not list."""
     found = missing(init_net, "init_net") + missing(predict_net, "predict_net", plain)
     return found + _unlisted(init_net, "init_net", None) + _unlisted(predict_net, "predict_net", plain)
+
+
+_TRAINED = {
+    "SpatialBN": "it takes mean and variance of the batch that it is fed, and changes the running ones; a net that "
+    "serves has is_test=1 and no output of it but the first",
+    "Dropout": "it draws at random what it drops; a net that serves has is_test=1",
+}
+
+
+def _training(net: Any) -> List[Dict[str, Any]]:
+    """Operators that were left in training mode, in a net that has no gradients: such a net serves."""
+    if any(op.type.endswith("Gradient") for op in net.op):
+        return []
+    found = []
+    for index, op in enumerate(net.op):
+        given = {arg.name: arg.i for arg in op.arg}
+        if op.type in _TRAINED and not given.get("is_test"):
+            mode = "0" if "is_test" in given else "not given"
+            message = "is_test is %s, as in training: %s" % (mode, _TRAINED[op.type])
+            found.append(_finding("training-mode", "predict_net", index, op.type, "wrong", message, None))
+    return found
 
 
 def _databases(net: Any, role: str, plain: Optional[Net]) -> List[Dict[str, Any]]:
