@@ -128,6 +128,7 @@ class Condition:
 
         An expression that cannot be evaluated holds, and says so.
         """
+        values: Optional[Dict[str, Any]] = None
         for output, source in itertools.product(self._each(facts, "output"), self._each(facts, "input")):
             try:
                 values = self._values(facts, output, source)
@@ -138,7 +139,8 @@ class Condition:
             except C2StepError as error:
                 return "%s: %s" % (self.text, error.message)
             except Exception as error:
-                if self.kind == PYTHON or not isinstance(error, TypeError):
+                absent = values is not None and None in [values[key] for key in self._terms]
+                if self.kind == PYTHON or not isinstance(error, TypeError) or not absent:
                     return "%s: %s: %s" % (self.text, type(error).__name__, error)
                 # a figure that is not there, such as the maximum of nothing, is neither more nor less
         return ""

@@ -69,7 +69,7 @@ def test_condition(text, kind, why):
     assert (condition.kind, condition.holds(Known())) == (kind, why)
 
 
-@pytest.mark.parametrize("text", ["1 / 0", "y.nosuch > 1", "y + np.zeros(5)"])
+@pytest.mark.parametrize("text", ["1 / 0", "max > 'a'", "y.nosuch > 1", "y + np.zeros(5)"])
 def test_what_cannot_be_evaluated_holds_and_says_so(text):
     assert Condition(text).holds(Known()).startswith(text + ": ")
 
