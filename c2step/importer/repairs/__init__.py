@@ -14,6 +14,7 @@ import onnx
 from ..light import Shapes, infer, light_copy, weights
 from ..onnxfile import model_opset
 from ..rewriter import CAFFE2, Applied, Finding, Node, Rewriter, Rule
+from ..structure import SORTED, captured, order, structure
 from ..values import Values
 from . import (
     activations,
@@ -106,6 +107,10 @@ def repair(
 def _repair(model: Any, shapes: Shapes, opset: int, fed: Dict[str, np.ndarray]) -> Repaired:
     notes: List[str] = []
     light = light_copy(model, shapes, notes, constants=False)
+    moved = order(light.graph)
+    wrong = structure(light.graph, opset, moved is not None)
+    if moved:
+        _rearrange(light.graph, moved)
     values = Values(infer(light, notes), opset, model.graph.initializer, model.graph.sparse_initializer, fed)
     rewriter = Rewriter(
         values,
@@ -115,17 +120,23 @@ def _repair(model: Any, shapes: Shapes, opset: int, fed: Dict[str, np.ndarray]) 
         [o.name for o in light.graph.output],
         {(f.domain, f.name): f for f in light.functions},
     )
-    for index, proto in enumerate(light.graph.node):
+    for index, proto in zip(moved or range(len(light.graph.node)), light.graph.node):
         rewriter.process(Node(proto, opset, index))
     _drop_unused(rewriter, light)
     return Repaired(
         _assemble(light, rewriter, model),
-        rewriter.applied,
-        rewriter.findings,
+        ([Applied("node-order", "the graph", SORTED)] if moved else []) + rewriter.applied,
+        wrong + rewriter.findings,
         rewriter.origins,
         rewriter.added,
         {name: fed[name] for name in sorted(values.used_fed)},
     )
+
+
+def _rearrange(graph: Any, moved: List[int]) -> None:
+    nodes = list(graph.node)
+    del graph.node[:]
+    graph.node.extend(nodes[index] for index in moved)
 
 
 def _names(light: Any) -> List[str]:
@@ -144,7 +155,7 @@ def _drop_unused(rewriter: Rewriter, light: Any) -> None:
     for node, origin in zip(reversed(rewriter.nodes), reversed(rewriter.origins)):
         if wanted.intersection(node.output) or _in_place(node):
             wanted.update(node.input)
-            wanted.update(_captured(node))
+            wanted.update(captured(node))
             kept.append((node, origin))
     rewriter.nodes[:] = [node for node, _ in reversed(kept)]
     rewriter.origins[:] = [origin for _, origin in reversed(kept)]
@@ -158,19 +169,8 @@ def _in_place(node: Any) -> bool:
 
 def _dangling(graph: Any) -> Set[str]:
     """Outputs that nothing used in the model as it came: their nodes stay."""
-    used = {name for node in graph.node for name in list(node.input) + list(_captured(node))}
+    used = {name for node in graph.node for name in list(node.input) + list(captured(node))}
     return {name for node in graph.node for name in node.output} - used
-
-
-def _captured(node: Any) -> List[str]:
-    """The names that the subgraphs of a node read."""
-    names: List[str] = []
-    for attribute in node.attribute:
-        for graph in list(attribute.graphs) + ([attribute.g] if attribute.HasField("g") else []):
-            names += [o.name for o in graph.output]
-            for inner in graph.node:
-                names += list(inner.input) + _captured(inner)
-    return names
 
 
 def _assemble(light: Any, rewriter: Rewriter, model: Any) -> Any:
