@@ -3,6 +3,7 @@
 import numpy as np
 import onnx
 import pytest
+from onnx import helper
 
 from c2step import cli
 from c2step.errors import ConversionError, ExitStatus
@@ -176,3 +177,32 @@ def test_lint_takes_inputs_for_what_the_model_leaves_open(tmp_path, capsys):
     assert cli.main(command) == ExitStatus.DIFFERS and "give the input, or --dim" in capsys.readouterr().out
     assert cli.main([*command, "--input", str(tmp_path / "x.npy")]) == ExitStatus.DIFFERS
     assert "repair LSTM_0: unrolled steps of 1 direction" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "op, inputs, attributes, mean, spread",
+    [
+        ("RandomNormal", [], {"shape": [200, 100], "seed": 1.0, "mean": 2.0, "scale": 3.0}, 2, 3),
+        ("RandomNormalLike", ["x"], {"seed": 1.0}, 0, 1),
+        ("RandomNormalLike", ["x"], {"dtype": onnx.TensorProto.DOUBLE, "mean": 1.0}, 1, 1),
+        ("RandomUniformLike", ["x"], {"low": 2.0, "high": 4.0}, 3, 2 / 12**0.5),
+        ("Bernoulli", ["x"], {}, 0.25, (0.25 * 0.75) ** 0.5),
+        ("Bernoulli", ["x"], {"dtype": onnx.TensorProto.BOOL, "seed": 2.0}, 0.25, (0.25 * 0.75) ** 0.5),
+    ],
+)
+def test_random_numbers_are_drawn_from_the_same_distribution(op, inputs, attributes, mean, spread):
+    x = np.full((200, 100), 0.25, np.float32)
+    model = model_of([node(op, inputs, ["y"], **attributes)], {"x": x}, ["y"], 15)
+    found = findings_of(model, {"x": x})
+    assert [f.effect for f in found] == ["note", "refuse"] and found[1].repair
+    drawn = run_caffe2(backend.import_model(model, True), {"x": x})[0]
+    wanted = helper.tensor_dtype_to_np_dtype(attributes.get("dtype", onnx.TensorProto.FLOAT))
+    assert (drawn.dtype, drawn.shape) == (wanted, x.shape)
+    assert abs(drawn.mean() - mean) < 8 * spread / x.size**0.5 and abs(drawn.std() - spread) < 0.06 * spread
+
+
+def test_a_multinomial_of_no_given_dtype():
+    x = rand(3, 4)
+    model = model_of([node("Multinomial", ["x"], ["y"], sample_size=5)], {"x": x}, ["y"], 13)
+    drawn = run_caffe2(backend.import_model(model, True), {"x": x})[0]
+    assert (drawn.dtype, drawn.shape) == (np.int32, (3, 5)) and drawn.min() >= 0 and drawn.max() < 4

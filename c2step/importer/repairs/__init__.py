@@ -23,6 +23,7 @@ from . import (
     axes,
     control,
     convolution,
+    drawing,
     dtypes,
     functions,
     indexing,
@@ -63,6 +64,7 @@ _FAMILIES = (
     sequences,
     sampling,
     spectra,
+    drawing,
 )
 
 

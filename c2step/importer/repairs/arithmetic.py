@@ -9,7 +9,7 @@ from typing import Any, Dict, List, Optional
 
 import numpy as np
 
-from ..rewriter import Node, Rewriter, Unrepairable
+from ..rewriter import Node, Rewriter
 from .building import HELD, broadcast_shape, carrier, cast, copy, expand, fill_like
 from .dtypes import exactness, found_dtype
 
@@ -278,18 +278,6 @@ def rounded(node: Node, g: Rewriter) -> Optional[str]:
     return "written with Floor, half to even"
 
 
-def unrepaired_random(node: Node, g: Rewriter) -> Optional[str]:
-    """Random operators run, with other numbers."""
-    g.found("random", "note", "random numbers are Caffe2's own: no reference can agree")
-    return None
-
-
-def not_there(node: Node, g: Rewriter) -> Optional[str]:
-    """Operators that need randomness of a kind that Caffe2 lacks."""
-    g.found("no-operator", "refuse", "Caffe2 has no %s" % node.op)
-    raise Unrepairable("random draws cannot be reproduced")
-
-
 RULES = {
     "Pow": power,
     "Max": extreme,
@@ -304,10 +292,4 @@ RULES = {
     "LessOrEqual": at_least,
     "BitShift": shift,
     "Round": rounded,
-    "RandomNormal": unrepaired_random,
-    "RandomUniform": unrepaired_random,
-    "RandomNormalLike": unrepaired_random,
-    "Multinomial": unrepaired_random,
-    "RandomUniformLike": not_there,
-    "Bernoulli": not_there,
 }
