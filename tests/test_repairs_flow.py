@@ -95,6 +95,28 @@ def test_loop_with_an_outer_value(rounds):
     )
 
 
+@pytest.mark.parametrize("shape", [[2, 3], []])
+@pytest.mark.parametrize("limit", [0.0, 3.0, 50.0, 1e9])
+def test_a_loop_that_the_data_may_end_before_its_last_round(limit, shape):
+    info = helper.make_tensor_value_info
+    body = helper.make_graph(
+        [
+            node("Mul", ["v", "two"], ["w"]),
+            node("Add", ["n", "one"], ["k"]),
+            node("ReduceMax", ["w"], ["most"], keepdims=0),
+            node("Less", ["most", "limit"], ["on"]),
+        ],
+        "body",
+        [info("i", TensorProto.INT64, []), info("go", TensorProto.BOOL, []), info("v", 1, shape), info("n", 1, [])],
+        [info("on", TensorProto.BOOL, []), info("w", 1, shape), info("k", 1, [])],
+    )
+    numbers = {"two": 2.0, "one": 1.0, "limit": limit}
+    weights = {name: np.array(value, np.float32) for name, value in numbers.items()}
+    inputs = {"x": rand(*shape, low=0.5), "z": np.array(0, np.float32)}
+    nodes = [node("Loop", ["m", "t", "x", "z"], ["y", "rounds"], body=body)]
+    check(nodes, inputs, ["y", "rounds"], 11, "loop", {**weights, "m": np.array(8), "t": np.array(True)})
+
+
 @pytest.mark.parametrize("steps", [2, 5])
 def test_scan(steps):
     info = helper.make_tensor_value_info

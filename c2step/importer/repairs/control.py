@@ -3,7 +3,7 @@
 Caffe2's If runs its branches, but their results stay under the branches' own names; its ONNXWhile cannot see outer
 values.  A branch whose condition is fixed is put in the place of the If; with a condition known only at run time both
 branches are computed and the result chosen, where they agree in shape.  A Loop or Scan with a known number of rounds is
-written out round by round.
+written out round by round; one that may end before by a condition of the data keeps its state from there on.
 """
 
 from typing import Any, Dict, List, Optional, Sequence
@@ -62,6 +62,17 @@ def _rename_captured(graph: Any, names: Dict[str, str]) -> None:
             value.name = names.get(value.name, value.name)
 
 
+def _chosen(g: Rewriter, condition: str, yes: str, no: str, out: str = "") -> str:
+    """One of two values of the same shape, by one truth value."""
+    shape = list(g.known(yes))
+    if [int(d) for d in broadcast_shape(g.known(yes), g.known(condition))] != shape:
+        if shape:
+            condition = expand(g, g.onnx("Reshape", condition, g.const([1] * len(shape), "int64")), shape)
+        else:
+            condition = g.onnx("Reshape", condition, g.const(np.zeros(0), "int64"))
+    return g.onnx("Where", condition, yes, no, out=out)
+
+
 def branch(node: Node, g: Rewriter) -> Optional[str]:
     """If with the branch chosen at import, or both computed."""
     g.found(
@@ -83,16 +94,7 @@ def branch(node: Node, g: Rewriter) -> Optional[str]:
             raise Unrepairable(
                 "its branches give results of different shapes, and the condition is known at run time only"
             )
-        shape = [int(d) for d in broadcast_shape(g.known(yes), g.known(node.input(0)))]
-        if shape != list(g.known(yes)):
-            condition_name = (
-                expand(g, g.onnx("Reshape", node.input(0), g.const([1] * len(g.known(yes)), "int64")), g.known(yes))
-                if len(g.known(yes))
-                else g.onnx("Reshape", node.input(0), g.const(np.zeros(0), "int64"))
-            )
-        else:
-            condition_name = node.input(0)
-        g.onnx("Where", condition_name, yes, no, out=out)
+        _chosen(g, node.input(0), yes, no, out)
     return "both branches computed, the result chosen"
 
 
@@ -120,16 +122,22 @@ def loop(node: Node, g: Rewriter) -> Optional[str]:
 
 
 def _written_out(node: Node, g: Rewriter, body: Any, rounds: int, endless: bool) -> str:
-    going = node.input(1)
+    going, alive = node.input(1), ""  # `alive` is whether it still goes on, where that depends on the data
     states = list(node.inputs[2:])
     scans: List[List[str]] = [[] for _ in range(len(body.output) - 1 - len(states))]
     done = 0
     while done < rounds:
-        if going and not _fixed(g, going):
+        value = g.given(going) if going else np.array(True)
+        if value is None:
+            alive = _still(g, alive, going, endless or bool(scans))
+        elif not value.reshape(-1)[0]:
             break
-        condition = going or g.const(np.array(True))
-        results = inline_graph(g, node, body, [g.const(done, "int64"), condition] + states)
-        going, states, made = results[0], results[1 : 1 + len(states)], results[1 + len(states) :]
+        results = inline_graph(
+            g, node, body, [g.const(done, "int64"), alive or going or g.const(np.array(True))] + states
+        )
+        going, before, states, made = results[0], states, results[1 : 1 + len(states)], results[1 + len(states) :]
+        if alive:
+            states = [_kept(g, alive, new, old) for new, old in zip(states, before)]
         for scan, name in zip(scans, made):
             scan.append(name)
         done += 1
@@ -140,14 +148,19 @@ def _written_out(node: Node, g: Rewriter, body: Any, rounds: int, endless: bool)
     for scan, out in zip(scans, node.outputs[len(states) :]):
         if out:
             _stack(g, scan, out, 0)
-    return "written out: %d rounds" % done
+    return "written out: %d rounds%s" % (done, ", each taken while the condition holds" if alive else "")
 
 
-def _fixed(g: Rewriter, name: str) -> bool:
-    value = g.given(name)
-    if value is None:
-        raise Unrepairable("whether it goes on is known at run time only")
-    return bool(value.reshape(-1)[0])
+def _still(g: Rewriter, alive: str, going: str, open_ended: bool) -> str:
+    if open_ended:
+        raise Unrepairable("whether it goes on is known at run time only, and so is how many rounds there are")
+    return g.onnx("And", alive, going) if alive else going
+
+
+def _kept(g: Rewriter, alive: str, new: str, old: str) -> str:
+    if g.known(new) != g.known(old) or g.dtype(new) != g.dtype(old):
+        raise Unrepairable("whether it goes on is known at run time only, and its state changes shape")
+    return _chosen(g, alive, new, old)
 
 
 def _stack(g: Rewriter, parts: Sequence[str], out: str, axis: int) -> None:
