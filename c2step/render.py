@@ -7,6 +7,7 @@ nothing that the text does not say.
 """
 
 import functools
+import itertools
 import json
 import math
 import re
@@ -65,6 +66,7 @@ REASONS = {
 STOPPED = {"breakpoint": "stopped at a breakpoint", "interrupted": "interrupted", "full": "the capture is full"}
 SHOWN_STEPS = 12
 WIDEST_PAD = 48  # a longer name pushes its own line only
+SHOWN_ALIKE = 20  # operators in a row that are judged with one and the same operator; more become one line
 SHOWN_VALUES = 64
 SHOWN_REASON = 110  # characters in a table; the whole text follows below it
 
@@ -441,8 +443,22 @@ def _without(detail: str, stop: "Stop") -> str:
 def blame_lines(found: Dict[str, Any]) -> List[str]:
     """A blame's JSON as a table, one operator a line, and the answer in the last lines."""
     rows = [["index", "type", "blob", "shape", "run max|d|", "alone max|d|", "label", "reason"]]
-    rows += [_blame_row(row) for row in found["operators"]]
+    for alike, group in itertools.groupby(found["operators"], _judged_elsewhere):
+        together = list(group)
+        if alike and len(together) > SHOWN_ALIKE:
+            first, last = together[0], together[-1]
+            place = "%s-%s" % (first["index"], last["index"])
+            types = "%d operators" % len(together)
+            rows.append([place, types, "-", "-", "-", "-", first["label"], first["reason"] + "; --json has each"])
+        else:
+            rows += [_blame_row(row) for row in together]
     return table(rows, right=(0,)) + [""] + _answer(found)
+
+
+def _judged_elsewhere(row: Dict[str, Any]) -> str:
+    """What is said of an operator inside an ONNX node that is judged by its last one; empty for any other."""
+    plain = row["label"] == "UNCOMPARED" and row["run"]["status"] == "ok" and not row["hints"]
+    return row["reason"] if plain and row["reason"].startswith("judged with operator") else ""
 
 
 def _blame_row(row: Dict[str, Any]) -> List[str]:

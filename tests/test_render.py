@@ -10,6 +10,7 @@ from c2step.blob import INT8, MISSING, OTHER, STRING, TENSOR, UNINITIALISED, Blo
 from c2step.net import Net, OnnxNode, Operator
 from c2step.render import (
     as_json,
+    blame_lines,
     blob_rows,
     colourise,
     first_line,
@@ -272,3 +273,20 @@ def test_json_is_strict():
     assert back["s"]["nan"] == 1
     assert back["s"]["min"] == 1.0
     assert "\n" in as_json(value, indent=1)
+
+
+@pytest.mark.parametrize("inside, status, lines", [(20, "ok", 21), (21, "ok", 2), (21, "failed", 22)])
+def test_many_operators_inside_one_onnx_node_are_one_line(inside, status, lines):
+    def row(index, label, reason):
+        side = {"status": status, "error": None, "comparison": None}
+        told = {"label": label, "reason": reason, "hints": [], "run": side, "alone": side}
+        return {"index": index, "type": "Mul", "outputs": ["v%d" % index], **told}
+
+    rows = [row(i, "UNCOMPARED", "judged with operator %d" % inside) for i in range(inside)] + [row(inside, "OK", "")]
+    counts = {"compared": 1, "failed": 0, "skipped": 0, "missing": 0, "aside": inside, "reasons": [], "outputs": {}}
+    found = blame_lines({"operators": rows, "origins": [], "verdict": "FAIL", **counts})
+    table = found[1 : found.index("")]
+    assert len(table) == lines
+    if lines == 2:
+        assert table[0].split() == ["0-20", "21", "operators", "-", "-", "-", "-", "UNCOMPARED", "judged", "with",
+                                    "operator", "21;", "--json", "has", "each"]  # fmt: skip

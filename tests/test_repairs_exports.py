@@ -206,3 +206,17 @@ def test_a_multinomial_of_no_given_dtype():
     model = model_of([node("Multinomial", ["x"], ["y"], sample_size=5)], {"x": x}, ["y"], 13)
     drawn = run_caffe2(backend.import_model(model, True), {"x": x})[0]
     assert (drawn.dtype, drawn.shape) == (np.int32, (3, 5)) and drawn.min() >= 0 and drawn.max() < 4
+
+
+def test_slopes_that_onnx_does_not_broadcast_are_taken_per_channel():
+    x, slopes = rand(2, 4, 3, 5), rand(4, seed=3)
+    model = model_of([node("PRelu", ["x", "s"], ["y"])], {"x": x}, ["y"], 9, {"s": slopes})
+    assert [(f.code, f.effect) for f in findings_of(model, {"x": x})] == [("prelu-slope", "note")]
+    expected = np.where(x > 0, x, x * slopes[:, None, None])
+    np.testing.assert_allclose(run_caffe2(backend.import_model(model, True), {"x": x})[0], expected, rtol=1e-6)
+
+
+def test_what_the_optimizer_of_onnxruntime_wrote_is_told():
+    model = model_of([node("BiasGelu", ["x", "b"], ["y"], domain="com.microsoft")], {"x": rand(2, 3)}, ["y"], 11)
+    found = findings_of(model, {"x": rand(2, 3)})
+    assert any("onnxruntime's optimizer writes such: take the model from before it" in f.message for f in found)

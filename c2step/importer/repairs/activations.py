@@ -4,7 +4,7 @@ Softmax-13 and LogSoftmax-13 along one axis (Caffe2 flattens), LogSoftmax and So
 Hardmax, PRelu with any slope shape, Gelu, HardSwish, Mish, Celu, Shrink, Asinh, Acosh, Atanh.
 """
 
-from typing import Callable, Optional
+from typing import Callable, Optional, Sequence
 
 import numpy as np
 
@@ -118,6 +118,10 @@ def softplus(node: Node, g: Rewriter) -> Optional[str]:
     return "written as max(x, 0) + log(1 + exp(-|x|))"
 
 
+def _broadcasts(slopes: Sequence[Optional[int]], shape: Sequence[Optional[int]]) -> bool:
+    return len(slopes) == len(shape) and all(s == 1 or s == d or d is None for s, d in zip(slopes, shape))
+
+
 def prelu(node: Node, g: Rewriter) -> Optional[str]:
     """max(x, 0) - slope * max(-x, 0), with the slope broadcast as ONNX does."""
     x, slope = node.input(0), node.input(1)
@@ -139,6 +143,12 @@ def prelu(node: Node, g: Rewriter) -> Optional[str]:
         elif count != channels:
             g.found("prelu-slope", "fail", "Caffe2's PRelu takes one slope or one per channel")
         elif as_channels:
+            return None
+        elif not _broadcasts(aligned, shape):
+            words = "slopes of shape %s do not broadcast to %s, as ONNX wants it; Caffe2 takes them as one per channel"
+            g.found(
+                "prelu-slope", "note", words % (list(slopes), list(shape)) + ", which exporters of MXNet mean by it"
+            )
             return None
         else:
             g.found(

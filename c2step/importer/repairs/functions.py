@@ -125,6 +125,10 @@ def _fill_references(node: Any, attributes: Dict[str, Any]) -> None:
     node.attribute.extend(copies)
 
 
+def _is_onnxruntimes(node: Node) -> bool:
+    return node.domain.startswith(("com.microsoft", "com.ms."))
+
+
 def private(node: Node, g: Rewriter) -> Optional[str]:
     """A node of another domain: a model-local function, or something Caffe2 mistakes for a standard operator."""
     if node.domain == CAFFE2:
@@ -145,7 +149,10 @@ def private(node: Node, g: Rewriter) -> Optional[str]:
     else:
         g.found("private-domain", "refuse", "Caffe2 has no %s::%s" % (node.domain, node.op))
     if function is None:
-        raise Unrepairable("what %s::%s means is not in the model" % (node.domain, node.op))
+        advice = (
+            "; onnxruntime's optimizer writes such: take the model from before it" if _is_onnxruntimes(node) else ""
+        )
+        raise Unrepairable("what %s::%s means is not in the model%s" % (node.domain, node.op, advice))
     opset = next((i.version for i in function.opset_import if i.domain in ("", "ai.onnx")), g.values.opset)
     inline(g, node, function, opset)
     return "inlined from the model's own function"
