@@ -70,6 +70,19 @@ class Session(Runner):
             self._timeline.recording = Recording(keep, self.header)
         undone = [] if keep is not None else self.steps
         self._timeline.begin(dict(self._timeline.inputs if inputs is None else inputs))
+        return self._began(undone)
+
+    def anew(self, keep: Keep) -> Stop:
+        """As `restart`; init_net only runs again where that can make a difference to the next run."""
+        changed = self.changes.patches or self.changes.edits or self._calling.hooks
+        if changed or not self._timeline.repeatable():
+            return self.restart(keep)
+        self._timeline.recording.close()
+        self._timeline.recording = Recording(keep, self.header)
+        self._timeline.rewind()
+        return self._began([])
+
+    def _began(self, undone: List[Step]) -> Stop:
         self._timeline.recording.event("restart")
         self._timeline.recording.take_back(undone)
         self.changes.began()

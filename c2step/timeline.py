@@ -15,7 +15,7 @@ from .capture import read_blob
 from .errors import CaptureError, UsageError, WorkerDied, near
 from .history import History, Kept, Output, Step
 from .model import Model
-from .net import BlobVersion, Net, Operator, depends_on_others, is_random, operator_from_json
+from .net import BlobVersion, Net, Operator, depends_on_others, is_random, is_stateful, operator_from_json
 from .recording import Recording
 from .unsummarised import Unsummarised, Waiting
 from .workspace import Change, Event, SmallEvent, StepEvent, Workspace
@@ -65,6 +65,31 @@ class Timeline:
         self._at_stake = self._written & self.history.initial
         for name, array in inputs.items():
             self.feed_initial(name, array)
+
+    def rewind(self) -> None:
+        """Forget what has run; what was there before still is, see `repeatable`."""
+        initial, objects = self.history.initial, self.history.objects
+        self.history = History()
+        self.history.initial, self.history.objects = initial, objects
+
+    def repeatable(self) -> bool:
+        """Whether the net may just run once more, as a deployed one does from one input to the next.
+
+        So it is where all of it has run, where no operator keeps anything, and each reads only what was there at the
+        start and still is, or what operators before it write.  Only what operators of ONNX may do is known well enough.
+        """
+        operators, history = self.model.predict_net.operators, self.history
+        whole = [step.index for step in self.steps] == list(range(len(operators)))
+        if not whole or history.feeds or history.objects or any(s.shares or s.touched for s in self.steps):
+            return False
+        written: Set[str] = set()
+        for op in operators:
+            if op.node is None or op.inner or op.type == "Alias" or is_random(op) or is_stateful(op):
+                return False
+            if not all(name in written or name in history.initial for name in op.inputs):
+                return False
+            written.update(op.outputs)
+        return written.isdisjoint(history.initial)
 
     def _initialise(self) -> None:
         """Run init_net; what it draws at random is drawn once in a session, and fed whenever it runs again."""

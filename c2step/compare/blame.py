@@ -224,7 +224,7 @@ class Judge:
         stop = self._run(go_on, None)
         comparing = self._begin_to_catch_up()
         try:
-            self.session.restart(keep or Keep())
+            self.session.anew(keep or Keep())
             Alone(self, self._made).run()
             self._catch_up(comparing)
         finally:

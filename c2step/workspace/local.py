@@ -220,9 +220,10 @@ class LocalWorkspace(Workspace):
 
     def _replace(self, values: Sequence[Dict[str, Any]]) -> None:
         """Let blobs hold what is in files, once the operator has run that wrote them."""
-        if values:
-            self._part([value["name"] for value in values])
-            self._put(values)
+        left = [value for value in values if not self._overwritten(value)]
+        if left:
+            self._part([value["name"] for value in left])
+            self._put(left)
 
     def _done(self, reason: str) -> str:
         self._status.ask_stop(False)
@@ -413,6 +414,21 @@ class LocalWorkspace(Workspace):
             assert blob.array is not None
             self._let_go(blob.name)
             reader.feed(blob.name, np.asarray(blob.array), blob.kind, blob.scale, blob.zero_point)
+
+    def _overwritten(self, value: Dict[str, Any]) -> bool:
+        """Copy what is in a file into the tensor that is there, where that has the form for it and memory of its own."""
+        here = reader.read(value["name"], view=True)
+        if value["kind"] != TENSOR or here.kind != TENSOR or here.array is None:
+            return False
+        if not self._sharing.storage.holds(here.name, here.array):
+            return False
+        found = stored_blob(value).array
+        assert found is not None
+        if (found.dtype, found.shape) != (here.array.dtype, here.array.shape):
+            return False
+        self._status.enter(FEED, -1, here.name)
+        here.array[...] = found
+        return True
 
     def share(self, pairs: Sequence[Tuple[str, str]]) -> None:
         """Let the first blob of each pair have the storage of the second, as `Alias` does; it keeps its shape."""

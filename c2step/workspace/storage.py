@@ -52,6 +52,11 @@ class Storage:
         before, after = self._sorted[place - 1 : place], self._sorted[place + 1 : place + 2]
         return not (before and self._ranges[before[0][1]][1] > start) and not (after and after[0][0] < end)
 
+    def holds(self, name: str, array: np.ndarray) -> bool:
+        """Whether an array is the memory of this blob, as it was last seen, and no other's."""
+        start = array.ctypes.data
+        return self._ranges.get(name) == (start, start + max(array.nbytes, 1)) and not self.sharers(name)
+
     def forget(self, name: str) -> bool:
         """A blob is gone, or its tensor may be elsewhere; whether it was known."""
         known = self._ranges.pop(name, None)
