@@ -17,6 +17,7 @@ from c2step.errors import ReferenceFailed, WorkerDied
 from c2step.launch import default_keep
 from c2step.references import Engine, onnxruntime_ahead
 from c2step.references.making import GoldenCapture, OnnxRuntime
+from c2step.workspace.storage import Storage
 
 # -- a process of its own -----------------------------------------------------------------------
 
@@ -103,6 +104,90 @@ def test_an_engine_that_cannot_start_says_so_when_it_is_needed(tmp_path):
     engine = onnxruntime_ahead(str(bare))
     with pytest.raises(ReferenceFailed, match="cannot run onnxruntime: ModuleNotFoundError"):
         engine.greet()
+
+
+# -- the second run -------------------------------------------------------------------------------
+
+
+def digits(shared, **options):
+    folder = os.path.join(shared, "models", "digits_cnn_bn-op9")
+    return c2step.open(os.path.join(folder, "model.onnx"), [os.path.join(folder, "input.npz")], **options)
+
+
+def every_value(session):
+    """The bytes of all that the steps of a session wrote."""
+    return [session.kept(out).array.tobytes() for step in session.steps for out in step.outputs]
+
+
+def test_init_net_need_not_run_again_where_nothing_is_kept(shared, monkeypatch):
+    with digits(shared, in_process=True) as session:
+        session.cont()
+        first = every_value(session)
+        monkeypatch.setattr(session.workspace, "init", lambda: pytest.fail("init_net runs again"))
+        session.anew(default_keep())
+        assert (session.position, session.steps) == (0, [])
+        session.cont()
+        assert every_value(session) == first and len(first) > 9
+
+
+def test_init_net_runs_again_where_it_may_matter(shared, monkeypatch):
+    with digits(shared, in_process=True) as session:
+        session.cont()
+        session.feed(session.model.inputs[0].name, session.inputs[session.model.inputs[0].name] + 1)
+        assert not session._timeline.repeatable()  # a value was fed
+        session.restart(default_keep())
+        assert not session._timeline.repeatable()  # nothing has run
+        session.step(3)
+        assert not session._timeline.repeatable()  # not all of it has
+        session.cont()
+        assert session._timeline.repeatable()
+        ran = []
+        monkeypatch.setattr(session.workspace, "init", lambda init=session.workspace.init: (ran.append(1), init()))
+        session.patch(session.model.inputs[0].name, np.zeros_like(session.inputs[session.model.inputs[0].name]))
+        session.anew(default_keep())
+        assert ran
+
+
+def test_a_worker_that_ends_in_the_second_run_comes_back_where_it_stood(shared):
+    with digits(shared) as session:
+        session.cont()
+        first = every_value(session)
+        session.anew(default_keep())
+        session.step(4)
+        os.kill(session.workspace.pid, signal.SIGKILL)
+        session.cont()
+        assert every_value(session) == first
+
+
+def test_golden_values_go_into_tensors_as_if_they_were_fed(shared, tmp_path, monkeypatch):
+    """Each operator then runs on values that are not its own net's: those of the run on another input."""
+    found = []
+    for in_place in (True, False):
+        with digits(shared, in_process=True) as session:
+            if not in_place:
+                monkeypatch.setattr(type(session.workspace), "_overwritten", lambda self, value: False)
+            name = session.model.inputs[0].name
+            keep = default_keep(str(tmp_path / str(in_place)))
+            session.restart(keep, {name: session.inputs[name] * 0.5})
+            session.cont()
+            plan = {s.index: [(o.name, session.history.kept[o.name, o.version]) for o in s.outputs]
+                    for s in session.steps}  # fmt: skip
+            session.restart(default_keep(), {name: session.inputs[name] * 2})
+            session.replace_after(plan)
+            session.cont()
+            found.append(every_value(session))
+    assert found[0] == found[1]
+
+
+def test_memory_that_two_blobs_share_is_no_place_for_a_golden_value():
+    arrays = {name: np.zeros(8, np.float32) for name in "ab"}
+    storage = Storage()
+    for name, array in arrays.items():
+        storage.put(name, array.ctypes.data, array.ctypes.data + array.nbytes)
+    assert storage.holds("a", arrays["a"])
+    assert not storage.holds("a", arrays["b"]) and not storage.holds("c", arrays["b"])
+    storage.put("part of a", arrays["a"].ctypes.data + 4, arrays["a"].ctypes.data + 8)
+    assert not storage.holds("a", arrays["a"])
 
 
 # -- weights that stay in their file -------------------------------------------------------------
