@@ -46,6 +46,28 @@ def test_what_the_process_did_not_give_is_made_here():
     assert Apart([job]).results() == [7]
 
 
+def test_each_job_is_let_go_of_before_the_next_one():
+    alive = []
+    jobs = [Counted(alive) for _ in range(5)]
+    apart = Apart(jobs, False)
+    del jobs
+    assert apart.results() == [5, 4, 3, 2, 1]
+
+
+class Counted:
+    """A job that says how many of its kind are there."""
+
+    def __init__(self, alive):
+        self.alive = alive
+        alive.append(self.__class__)
+
+    def __call__(self):
+        return len(self.alive)
+
+    def __del__(self):
+        self.alive.pop()
+
+
 def test_it_ends_where_nobody_asks():
     apart = Apart([lambda: __import__("time").sleep(60)])
     pid = apart._pid

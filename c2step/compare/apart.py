@@ -45,7 +45,7 @@ class Apart:
         """Wait for them."""
         found = self._received()
         self.close()
-        return [job() for job in self._jobs] if found is None else found
+        return _done(self._jobs) if found is None else found
 
     def _received(self) -> Optional[List[Any]]:
         if self._answer is None:
@@ -66,15 +66,21 @@ class Apart:
 
 
 def _work(jobs: List[Job], answer: int) -> None:
-    """In the child: do the jobs, let go of the values of each, send what came of it, and end whatever happens."""
+    """In the child: do the jobs, send what came of them, and end whatever happens."""
     try:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # it ends with its parent
-        jobs.reverse()
-        found = []
-        while jobs:
-            found.append(jobs.pop()())
+        found = _done(jobs)
         with os.fdopen(answer, "wb") as stream:
             pickle.dump(found, stream)
     finally:
         os._exit(0)
+
+
+def _done(jobs: List[Job]) -> List[Any]:
+    """What came of the jobs; each is let go of with the values that it holds, before the next one opens its own."""
+    jobs.reverse()
+    found = []
+    while jobs:
+        found.append(jobs.pop()())
+    return found

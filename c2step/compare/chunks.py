@@ -6,6 +6,7 @@ integers exactly; only a chunk with NaN, Inf or an overflow is taken apart.
 """
 
 import math
+from functools import lru_cache
 from typing import Any, NamedTuple, Optional, Tuple
 
 import numpy as np
@@ -46,9 +47,15 @@ class Pairs:
         flat, dtype = self._flat[1], self.types[1]
         if self.size <= count:
             return native(flat[0 : self.size], dtype)
-        # Multiples of the golden ratio fall into step with no row length.
-        places = np.arange(1, count + 1) * 0.6180339887498949 % 1.0 * self.size
-        return native(flat[places.astype(np.intp)], dtype)
+        return native(flat[(_spread(count) * self.size).astype(np.intp)], dtype)
+
+
+@lru_cache(maxsize=2)
+def _spread(count: int) -> np.ndarray:
+    """Numbers from 0 to 1, spread evenly: multiples of the golden ratio fall into step with no row length."""
+    places = np.arange(1, count + 1) * 0.6180339887498949 % 1.0
+    places.flags.writeable = False
+    return np.asarray(places)
 
 
 def _flat(array: np.ndarray) -> Any:

@@ -416,7 +416,7 @@ class LocalWorkspace(Workspace):
             reader.feed(blob.name, np.asarray(blob.array), blob.kind, blob.scale, blob.zero_point)
 
     def _overwritten(self, value: Dict[str, Any]) -> bool:
-        """Copy what is in a file into the tensor that is there, if that has its form and shares its memory with none."""
+        """Copy what is in a file into the tensor that is there, if that has its form and memory of its own."""
         here = reader.read(value["name"], view=True)
         if value["kind"] != TENSOR or here.kind != TENSOR or here.array is None:
             return False

@@ -1,6 +1,8 @@
 """Comparing: blame over a whole net, and the metrics of two large arrays."""
 
 import os
+import subprocess
+import sys
 from typing import List
 
 import numpy as np
@@ -26,8 +28,10 @@ def blame(setting: Setting) -> List[Row]:
 
     Both sides begin with the ONNX file for onnxruntime and with a net that is open for Caffe2, and have imported
     everything beforehand: the other one is a process that runs, and so are our worker and the engine of the reference.
+    In the rows of the whole command both sides begin with nothing, and each opens the model with Caffe2, too.
     """
-    return [_blame(setting, name) for name in ("resnet50", "mobilenet_v2")]
+    names = ("resnet50", "mobilenet_v2")
+    return [_blame(setting, name) for name in names] + [_whole(setting, name) for name in names]
 
 
 def _blame(setting: Setting, name: str) -> Row:
@@ -51,6 +55,25 @@ def _blame(setting: Setting, name: str) -> Row:
     what = "blame of %s against onnxruntime, both errors for every operator" % name_of(name)
     against = "`RunNet`, and onnxruntime with every value exposed"
     return Row("blame", what, against, "x", 2.5, quotient(seconds["ours"], seconds["theirs"]))
+
+
+def _whole(setting: Setting, name: str) -> Row:
+    model = setting.model(name)
+    words = [sys.executable, "-m", "c2step", "blame", model.path, "--input", model.inputs, "--against", "onnxruntime"]
+    script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "peers", "whole_script.py")
+    sides = {
+        "ours": timed(lambda: _run(words)),
+        "theirs": timed(lambda: _run([sys.executable, "-W", "ignore", script, model.path, model.inputs])),
+    }
+    seconds = alternate(sides, setting.rounds(9), 1)
+    what = "`c2step blame` of %s against onnxruntime, the whole command" % name_of(name)
+    against = "a script: Caffe2's own backend, `RunNet`, onnxruntime with every value exposed"
+    return Row("blame", what, against, "x", 2.5, quotient(seconds["ours"], seconds["theirs"]))
+
+
+def _run(command: List[str]) -> None:
+    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    subprocess.run(command, cwd=root, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
 
 
 def metrics(setting: Setting) -> List[Row]:

@@ -100,10 +100,11 @@ def stock_open(path):
     workspace.ResetWorkspace()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return clock(lambda: _stock_open(path))[0]
+        return clock(lambda: initialised(path))[0]
 
 
-def _stock_open(path):
+def initialised(path):
+    """predict_net of an ONNX file by Caffe2's own backend, once init_net has run."""
     model = onnx.load(path)
     known = {value.name for value in model.graph.input}
     for tensor in model.graph.initializer:  # without this the backend takes no model of today
@@ -133,17 +134,19 @@ def write_chain(folder, count):
 
 def both(name, path, inputs):
     """RunNet, and onnxruntime with every value of the ONNX file exposed; the seconds of all from file to values."""
+    return clock(lambda: exposed(path, inputs))[0] + run(name)
+
+
+def exposed(path, inputs):
+    """Every value of an ONNX file, from onnxruntime."""
     import onnxruntime
 
-    def work():
-        model = onnx.load(path)
-        known = {value.name for value in model.graph.output}
-        values = [value for node in model.graph.node for value in node.output if value and value not in known]
-        model.graph.output.extend(onnx.ValueInfoProto(name=value) for value in values)
-        session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
-        return session.run(None, dict(np.load(inputs)))
-
-    return clock(work)[0] + run(name)
+    model = onnx.load(path)
+    known = {value.name for value in model.graph.output}
+    values = [value for node in model.graph.node for value in node.output if value and value not in known]
+    model.graph.output.extend(onnx.ValueInfoProto(name=value) for value in values)
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    return session.run(None, dict(np.load(inputs)))
 
 
 def versions():
