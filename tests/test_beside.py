@@ -17,6 +17,7 @@ from c2step.errors import ReferenceFailed, WorkerDied
 from c2step.launch import default_keep
 from c2step.references import Engine, onnxruntime_ahead
 from c2step.references.making import GoldenCapture, OnnxRuntime
+from c2step.workspace import reader
 from c2step.workspace.storage import Storage
 
 # -- a process of its own -----------------------------------------------------------------------
@@ -150,6 +151,17 @@ def test_init_net_need_not_run_again_where_nothing_is_kept(shared, monkeypatch):
         assert (session.position, session.steps) == (0, [])
         session.cont()
         assert every_value(session) == first and len(first) > 9
+
+
+def test_a_blame_is_two_requests_to_the_worker_and_moves_no_value_twice(shared, tmp_path, monkeypatch):
+    with digits(shared) as session:
+        reference = make_reference(session, "onnxruntime", str(tmp_path / "golden"))
+        before = session.workspace.requests
+        assert blame(session, reference).tally.compared == 10
+        assert session.workspace.requests - before == 2
+    with digits(shared, in_process=True) as session:
+        monkeypatch.setattr(reader, "feed", lambda *words: pytest.fail("a value is fed"))
+        assert blame(session, reference).tally.compared == 10
 
 
 def test_init_net_runs_again_where_it_may_matter(shared, monkeypatch):

@@ -66,6 +66,7 @@ def run(options: argparse.Namespace) -> int:
             return int(found.verdict.status)
     finally:
         if spare is not None:
+            spare.kill()  # it may be loading still, for nothing
             spare.close()
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -85,6 +85,7 @@ def begin_reference(
     model = session.model.files.get("onnx")
     python = find_runtime(engine_runtime).python if engine_runtime else _python(session)
     if spare is not None and (spec != "onnxruntime" or not model or spare.python != python):
+        spare.kill()
         spare.close()
         spare = None
     if spec == "onnxruntime" and model:
