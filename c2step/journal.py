@@ -4,7 +4,7 @@ import json
 import math
 from typing import Dict
 
-from .blob import BlobSummary
+from .blob import TENSOR, BlobSummary
 from .history import Step
 from .unsummarised import Waiting
 
@@ -22,7 +22,7 @@ _SUMMARY = (
 
 
 class Journal:
-    """Writes the usual line, of an operator whose only output is a small tensor, in less time than json.dumps."""
+    """Writes the usual line, of an operator whose only output is a tensor, in less time than json.dumps."""
 
     def __init__(self) -> None:
         self._names: Dict[str, str] = {}  # as JSON has them
@@ -32,9 +32,13 @@ class Journal:
         op = step.operator
         if len(step.outputs) != 1 or op.inner or step.status != "ok" or step.touched or step.shares:
             return json.dumps(step.to_json()) + "\n"
-        written, version, _, figures, file = step.outputs[0]
-        if not isinstance(figures, Waiting):
+        written, version, kind, figures, file = step.outputs[0]
+        waiting = isinstance(figures, Waiting)
+        if kind != TENSOR and not waiting:
             return json.dumps(step.to_json()) + "\n"
+        told = '"%s"' % file if file else "null"
+        if not file or not waiting:
+            told += ', "summary": %s' % _summary_text(step.outputs[0].summary)
         quoted = self._quoted
         return _LINE % (
             op.index,
@@ -46,7 +50,7 @@ class Journal:
             version,
             figures.dtype,
             list(figures.shape),
-            '"%s"' % file if file else 'null, "summary": %s' % _summary_text(figures.summary),
+            told,
             step.tick,
             step.iteration,
             step.seconds,
@@ -60,7 +64,7 @@ class Journal:
 
 
 def _summary_text(summary: BlobSummary) -> str:
-    """What json.dumps would say of a small tensor's summary, in less time where all its values are finite."""
-    if summary.mean is None or not math.isfinite(float(summary.std or 0)):
+    """What json.dumps would say of a tensor's summary, in less time in the usual case."""
+    if summary.mean is None or not math.isfinite(float(summary.std or 0)) or summary.text:
         return json.dumps(summary.to_json())
     return _SUMMARY % (summary.dtype, list(summary.shape), *summary[3:10])

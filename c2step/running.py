@@ -13,7 +13,7 @@ from .net import Net, Operator
 from .patching import Changes
 from .recording import Keep, Recording
 from .timeline import Timeline
-from .workspace import Event, SmallEvent
+from .workspace import Event
 from .wraps import Wraps
 
 __all__ = ["Runner", "Stop"]
@@ -239,7 +239,7 @@ class Runner:
         done = []
         taken, full = self._timeline.take(events, self.iteration)
         for event, step in taken:
-            if not isinstance(event, SmallEvent):
+            if isinstance(event, dict):
                 if "wrapped" in event:
                     self._wraps.journal(step, event["wrapped"])
                 if event.get("disk"):
@@ -247,7 +247,7 @@ class Runner:
             if step.status != "ok":
                 self._failure = step
                 continue
-            self.letters[step.index] = "o" if isinstance(event, SmallEvent) else _letter(step)
+            self.letters[step.index] = _letter(step) if isinstance(event, dict) else "o"
             self.changes.took(step)
             self.position = step.index + 1
             done.append(step)

@@ -6,19 +6,19 @@ what could not be kept (a mutex, a counter, blobs past the limit on bytes) is ma
 
 import os
 from dataclasses import replace
-from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Set, Tuple
+from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Set, Tuple, Union
 
 import numpy as np
 
 from .blob import MISSING, OTHER, TENSOR, UNINITIALISED, Blob, BlobSummary
 from .capture import read_blob
 from .errors import CaptureError, UsageError, WorkerDied, near
-from .history import History, Kept, Output, Step
+from .history import Figures, History, Kept, Output, Step
 from .model import Model
 from .net import BlobVersion, Net, Operator, depends_on_others, is_random, is_stateful, operator_from_json
 from .recording import Recording
 from .unsummarised import Unsummarised, Waiting
-from .workspace import Change, Event, SmallEvent, StepEvent, Workspace
+from .workspace import Change, Event, LargeEvent, SmallEvent, StepEvent, Workspace
 
 __all__ = ["Timeline"]
 
@@ -135,7 +135,9 @@ class Timeline:
         for event, figures, file in zip(events, self._waiting(events), files):
             if isinstance(event, SmallEvent):
                 assert figures
-                step = self._small_step(event, iteration, figures, file)
+                step = self._plain_step(event, iteration, figures, file)
+            elif isinstance(event, LargeEvent):
+                step = self._plain_step(event, iteration, event.summary, event.file)
             else:
                 self._keep_before(event.get("before", ()))
                 if event["status"] == "full":
@@ -171,7 +173,9 @@ class Timeline:
             return files, error
         return files, None
 
-    def _small_step(self, event: SmallEvent, iteration: int, figures: Waiting, file: Optional[str]) -> Step:
+    def _plain_step(
+        self, event: Union[SmallEvent, LargeEvent], iteration: int, figures: Figures, file: Optional[str]
+    ) -> Step:
         op = self.model.predict_net.operators[event.operator]
         name = op.outputs[0]
         output = Output(name, self.history.versions.get(name, 0) + 1, TENSOR, figures, file)

@@ -64,3 +64,22 @@ def test_int8_figures_are_of_the_real_values():
     assert (found.min, found.max, found.zeros, found.scale, found.zero_point) == (-64.0, 63.5, 1, 0.5, 128)
     real = (stored.astype(np.float64) - 128) * 0.5
     np.testing.assert_allclose([found.mean, found.std], [real.mean(), real.std()])
+
+
+@pytest.mark.parametrize("size", [2000, 70000, CHUNK + 9])
+@pytest.mark.parametrize("sign", ["below", "above", "both", "not below", "with -0.0", "only -0.0 and above"])
+def test_ends_and_zeros_of_either_sign(size, sign):
+    values = np.random.RandomState(size).rand(size).astype(np.float32) + np.float32(0.5)
+    values[::3] *= 7
+    if sign in ("below", "both", "with -0.0"):
+        values *= -1
+    if sign in ("both", "not below", "with -0.0"):
+        values[:5] = 0
+    if sign == "both":
+        values[5:9] = 3
+    if sign in ("with -0.0", "only -0.0 and above"):
+        values[9:12] = -0.0
+    found = Blob("b", TENSOR, values).summary()
+    assert (found.min, found.max, found.zeros) == (values.min(), values.max(), (values == 0).sum())
+    wide = values.astype(np.float64)
+    np.testing.assert_allclose([found.mean, found.std], [wide.mean(), wide.std()], rtol=1e-6)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:  # workers are started from here before anything heavy is load
 
     from ..blob import Blob, BlobSummary
 
-__all__ = ["Change", "Event", "SmallEvent", "StepEvent", "Workspace"]
+__all__ = ["Change", "Event", "LargeEvent", "SmallEvent", "StepEvent", "Workspace"]
 
 Change = Tuple[str, str, Any]
 """One change of an operator: ("arg", name, value or None), ("input", position, blob), ("type" or "engine", "", word).
@@ -39,7 +39,19 @@ class SmallEvent(NamedTuple):
     pack: bool
 
 
-Event = Union[StepEvent, SmallEvent]
+class LargeEvent(NamedTuple):
+    """What running one operator gave, if its only output is another tensor of floats that shares no memory.
+
+    `file` is inside the capture, None where the bytes are not kept.
+    """
+
+    operator: int
+    seconds: float
+    summary: "BlobSummary"
+    file: Optional[str]
+
+
+Event = Union[StepEvent, SmallEvent, LargeEvent]
 
 
 class Workspace:

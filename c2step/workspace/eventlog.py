@@ -5,20 +5,26 @@ Each has its size in front, which says whether it is whole.
 """
 
 import json
+import math
 import os
 import struct
 from typing import Dict, List, Tuple
 
-from . import Event, SmallEvent
+from ..blob import TENSOR, BlobSummary
+from . import Event, LargeEvent, SmallEvent, StepEvent
 
 __all__ = ["EventReader", "EventWriter", "event_log"]
 
 _LONG = 1 << 24  # bytes of what has been read, after which the file begins anew
 _SHORT = 1 << 13  # bytes that one step does not give
-_HEAD = struct.Struct("<I?")  # how many bytes follow, and whether they are a small tensor's, else JSON
-_SMALL = struct.Struct("<I?Id?")  # the same, the operator's index, its seconds, whether to keep the bytes
-_FORM = struct.Struct("<BB")  # dtype and rank; the dimensions follow, then the values
+_HEAD = struct.Struct("<IB")  # how many bytes follow, and of which kind
+_IS_JSON, _IS_SMALL, _IS_LARGE = range(3)
+_SMALL = struct.Struct("<IBId?")  # the same, the operator's index, its seconds, whether to keep the bytes
+_LARGE = struct.Struct("<IBId4d3Q")  # the same, index, seconds, min, max, mean, std, zeros, nan, inf
+_FORM = struct.Struct("<BB")  # dtype and rank; the dimensions follow, then the values, or the name of the file
 _DTYPES = ("float32", "float64", "float16", "int8", "int16", "int32", "int64", "uint8", "bool")
+
+_NO_NUMBERS = (float("nan"),) * 4  # min is no number where there is no finite value, and only there
 
 _Form = Tuple[str, Tuple[int, ...]]
 
@@ -37,16 +43,31 @@ class EventWriter:
 
     def write(self, event: Event) -> None:
         """Add one event."""
-        if not isinstance(event, SmallEvent):
-            data = json.dumps(event).encode("utf-8")
-            os.write(self._file, _HEAD.pack(len(data), False) + data)
-            return
-        index, seconds, dtype, shape, values, pack = event
+        if isinstance(event, SmallEvent):
+            index, seconds, dtype, shape, values, pack = event
+            rest = self._form(dtype, shape) + values
+            data = _SMALL.pack(_SMALL.size - _HEAD.size + len(rest), _IS_SMALL, index, seconds, pack) + rest
+        elif isinstance(event, LargeEvent):
+            data = self._large(event)
+        else:
+            text = json.dumps(event).encode("utf-8")
+            data = _HEAD.pack(len(text), _IS_JSON) + text
+        os.write(self._file, data)
+
+    def _large(self, event: LargeEvent) -> bytes:
+        index, seconds, summary, file = event
+        ends_and_moments, counts = summary[3:7], summary[7:10]
+        if summary.min is None:
+            ends_and_moments = _NO_NUMBERS
+        rest = self._form(summary.dtype, summary.shape) + (file or "").encode("utf-8")
+        size = _LARGE.size - _HEAD.size + len(rest)
+        return _LARGE.pack(size, _IS_LARGE, index, seconds, *ends_and_moments, *counts) + rest
+
+    def _form(self, dtype: str, shape: Tuple[int, ...]) -> bytes:
         form = self._forms.get((dtype, shape))
         if form is None:
             form = self._forms[dtype, shape] = _packed_form(dtype, shape)
-        size = _SMALL.size - _HEAD.size + len(form) + len(values)
-        os.write(self._file, _SMALL.pack(size, True, index, seconds, pack) + form + values)
+        return form
 
 
 def _packed_form(dtype: str, shape: Tuple[int, ...]) -> bytes:
@@ -74,11 +95,11 @@ class EventReader:
         events: List[Event] = []
         at, end = 0, len(data)
         while at + _HEAD.size <= end:
-            size, small = _HEAD.unpack_from(data, at)
+            size, kind = _HEAD.unpack_from(data, at)
             after = at + _HEAD.size + size
             if after > end:
                 break
-            events.append(self._small(data, at, after) if small else json.loads(data[at + _HEAD.size : after]))
+            events.append(self._event(kind, data, at, after))
             at = after
         self._torn = at < end
         self._place += at
@@ -93,15 +114,29 @@ class EventReader:
                 return data
             size = 1 << 20
 
-    def _small(self, data: bytes, at: int, after: int) -> SmallEvent:
-        _, _, index, seconds, pack = _SMALL.unpack_from(data, at)
-        at += _SMALL.size
-        values = at + _FORM.size + 4 * data[at + 1]
-        form = data[at:values]
+    def _event(self, kind: int, data: bytes, at: int, after: int) -> Event:
+        if kind == _IS_SMALL:
+            _, _, index, seconds, pack = _SMALL.unpack_from(data, at)
+            dtype, shape, values = self._known_form(data, at + _SMALL.size)
+            return SmallEvent(index, seconds, dtype, shape, data[values:after], pack)
+        if kind == _IS_LARGE:
+            _, _, index, seconds, *figures = _LARGE.unpack_from(data, at)
+            dtype, shape, file = self._known_form(data, at + _LARGE.size)
+            if math.isnan(figures[0]):
+                figures[:4] = [None] * 4
+            name = data[file:after].decode("utf-8") or None
+            return LargeEvent(index, seconds, BlobSummary(TENSOR, dtype, shape, *figures), name)
+        found: StepEvent = json.loads(data[at + _HEAD.size : after].decode("utf-8"))
+        return found
+
+    def _known_form(self, data: bytes, at: int) -> Tuple[str, Tuple[int, ...], int]:
+        """The dtype and shape that stand at a place, and where they end."""
+        end = at + _FORM.size + 4 * data[at + 1]
+        form = data[at:end]
         known = self._forms.get(form)
         if known is None:
             known = self._forms[form] = _unpacked_form(form)
-        return SmallEvent(index, seconds, known[0], known[1], data[values:after], pack)
+        return known[0], known[1], end
 
     def close(self) -> None:
         """Close the log."""

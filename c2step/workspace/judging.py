@@ -7,7 +7,7 @@ import numpy as np
 
 from ..blob import TENSOR, Blob, BlobSummary, summarize
 from ..conditions import Condition, Facts
-from . import Event, SmallEvent, reader
+from . import Event, LargeEvent, SmallEvent, reader
 
 __all__ = ["Judging"]
 
@@ -35,7 +35,7 @@ class Judging:
 
     def hit(self, index: int, op: Any, event: Event) -> bool:
         """Whether the run should stop after this operator."""
-        touched = () if isinstance(event, SmallEvent) else _touched(event)
+        touched = _touched(event) if isinstance(event, dict) else ()
         if touched and not self._watched.isdisjoint(touched):
             return True
         conditions = self._by_index.get(index)
@@ -54,6 +54,8 @@ def _written(op: Any, event: Event) -> Dict[str, "Figures"]:
     """The figures of what an operator wrote."""
     if isinstance(event, SmallEvent):
         return {op.only: _Small(event)}
+    if isinstance(event, LargeEvent):
+        return {op.only: event.summary}
     return {row["name"]: BlobSummary.from_json(row["summary"]) for row in event["outputs"]}
 
 

@@ -24,7 +24,8 @@ from ..importer.editing import Change, edited
 from ..importer.opening import Loaded, Opened, lint_model, load_model, open_model
 from ..importer.operators import known_arguments
 from ..importer.writing import write_net, write_nets
-from . import Event, SmallEvent, StepEvent, Workspace, reader
+from . import Event, LargeEvent, SmallEvent, StepEvent, Workspace, reader
+from .alongside import Alongside
 from .failing import outspoken, reason_of, says_nothing
 from .judging import Judging
 from .nesting import describe_inside, write_inside
@@ -75,6 +76,7 @@ class LocalWorkspace(Workspace):
         self._created: Dict[int, str] = {}
         self._original: Dict[int, Any] = {}  # the OperatorDefs of edited operators as they were
         self._watching = _Watching({})
+        self._alongside = Alongside()
         self._sharing = Sharing(_view)
         self._fresh: Dict[str, Dict[str, Any]] = {}  # what `peek` says of initializers that were just fed
 
@@ -199,7 +201,7 @@ class LocalWorkspace(Workspace):
         """Run a range of operators; see `Workspace.run`."""
         self._fresh = {}
         if request["plan"] is not self._watching.plan:
-            self._watching = _Watching(request["plan"])
+            self._watching = _Watching(request["plan"], self._alongside)
         watching, tick, status = self._watching, request["tick"], self._status
         watching.recorder.begin(request["left"])
         with self._current():
@@ -209,7 +211,7 @@ class LocalWorkspace(Workspace):
                 op = self._operators.get(index) or self._operator(index)
                 event = self._step(index, op, tick, watching)
                 on_events([event])
-                if not isinstance(event, SmallEvent) and event["status"] != "ok":
+                if isinstance(event, dict) and event["status"] != "ok":
                     return self._done("full" if event["status"] == "full" else "failed")
                 if watching.replacing:
                     self._replace(watching.replacing.get(str(index), ()))
@@ -256,10 +258,10 @@ class LocalWorkspace(Workspace):
             error = raised
         seconds = time.perf_counter() - start
         if op.only and error is None and not found:
-            small = self._small(index, op, seconds, recorder)
-            if small is not None:
+            plain = self._plain(index, op, seconds, tick, recorder)
+            if plain is not None:
                 self._status.finished()
-                return small
+                return plain
         event: StepEvent = {"index": index, "status": "ok", "outputs": [], "seconds": seconds, **found}
         if error is not None:
             event.update(status="failed", error=self._reason(op, error), full_error=str(error)[:20000])
@@ -281,16 +283,21 @@ class LocalWorkspace(Workspace):
             found["before"] = recorder.save_all([recorder.directory], tick, "before", before)
         return found
 
-    def _small(self, index: int, op: _Operator, seconds: float, recorder: Recorder) -> Optional[SmallEvent]:
-        """The event, if the only output is a small tensor that shares storage with no other."""
-        small = reader.small(C.Workspace.current, op.only)
-        if small is None:
+    def _plain(self, index: int, op: _Operator, seconds: float, tick: int, recorder: Recorder) -> Optional[Event]:
+        """The event, if the only output is a tensor that shares storage with no other."""
+        view = reader.view(C.Workspace.current, op.only)
+        if view is None:
             return None
-        dtype, shape, data, start = small
-        if not self._sharing.settled(op.only, start, start + len(data)):
+        dtype, shape, array, start = view
+        size = array.nbytes
+        if (size > reader.SMALL and dtype[0] != "f") or not self._sharing.settled(op.only, start, start + size):
             return None
-        pack = recorder.packs(op, op.only, len(data))
-        return None if pack is None else SmallEvent(index, seconds, dtype, shape, data, pack)
+        if size > reader.SMALL:
+            self._status.enter(FETCH, index)
+            found = recorder.record_only(op, tick, array)
+            return None if found is None else LargeEvent(index, seconds, *found)
+        pack = recorder.packs(op, op.only, size)
+        return None if pack is None else SmallEvent(index, seconds, dtype, shape, array.tobytes(), pack)
 
     def _outputs(
         self, op: _Operator, tick: int, recorder: Recorder, event: StepEvent, held: Sequence[Blob] = ()
@@ -585,6 +592,7 @@ class LocalWorkspace(Workspace):
 
     def close(self) -> None:
         """Let go of the Caffe2 workspace."""
+        self._alongside.close()
         if self._opened is not None:
             with self._current():
                 workspace.ResetWorkspace()
@@ -601,9 +609,9 @@ class LocalWorkspace(Workspace):
 class _Watching:
     """What a plan of a run wants done at each operator, made once for all runs with this plan."""
 
-    def __init__(self, plan: Dict[str, Any]) -> None:
+    def __init__(self, plan: Dict[str, Any], alongside: Optional[Alongside] = None) -> None:
         self.plan = plan
-        self.recorder = Recorder(plan.get("record"), plan.get("wraps") or ())
+        self.recorder = Recorder(plan.get("record"), plan.get("wraps") or (), alongside)
         self.judging = Judging(plan.get("conditions") or (), plan.get("watched") or ())
         self.replacing: Dict[str, Any] = plan.get("replace") or {}
 

@@ -16,7 +16,7 @@ from caffe2.python import workspace
 
 from ..blob import INT8, MISSING, OTHER, STRING, TENSOR, UNINITIALISED, UNREADABLE, Blob
 
-__all__ = ["SMALL", "Small", "of_array", "peek", "read", "read_in", "row", "small"]
+__all__ = ["SMALL", "View", "of_array", "peek", "read", "read_in", "row", "view"]
 
 C: Any = workspace.C
 _NO_VALUE = re.compile(r"^.*, a C\+\+ native class of type (.*)\.$", re.DOTALL)
@@ -29,6 +29,7 @@ _DIGITS = {
 }
 _DIGITS["q" if np.dtype("int64").char == "l" else "l"] = "int64"  # C has two names for it
 _byte, _address = ctypes.c_char.from_buffer, ctypes.addressof
+_LONGEST = 1 << 31  # elements of one dimension
 _LARGEST = 1 << 46  # bytes; more than any machine has, so the shape must have overflowed
 
 
@@ -51,17 +52,17 @@ def read(name: str, view: bool = False) -> Blob:
     return _read_tensor(name, handle, view)
 
 
-class Small(NamedTuple):
-    """A copy of a small tensor, and where in memory the tensor is."""
+class View(NamedTuple):
+    """A tensor of numbers in its own memory, and where that begins; valid until the next operator runs."""
 
     dtype: str
     shape: Tuple[int, ...]
-    data: bytes
+    array: np.ndarray
     start: int
 
 
-def small(space: Any, name: str) -> Optional[Small]:
-    """A blob of a workspace object, if it is a small tensor of numbers that can be viewed; else None."""
+def view(space: Any, name: str) -> Optional[View]:
+    """A blob of a workspace object, if it is a tensor of numbers that can be viewed; else None."""
     handle = space.create_blob(name)
     try:
         if not handle.is_tensor():
@@ -69,14 +70,12 @@ def small(space: Any, name: str) -> Optional[Small]:
         tensor = handle.tensor()
         shape, size = tuple(tensor.shape), 1
         for dim in shape:
-            size = size * dim if 0 < dim <= SMALL else SMALL + 1
-        if size > SMALL or len(shape) > _RANK:
+            size = size * dim if 0 < dim < _LONGEST else _LARGEST + 1
+        if size > _LARGEST or len(shape) > _RANK:
             return None
         array = tensor.data
         dtype = _DIGITS.get(array.dtype.char)
-        if dtype is None or array.nbytes > SMALL:
-            return None
-        return Small(dtype, shape, array.tobytes(), _address(_byte(array)))
+        return None if dtype is None else View(dtype, shape, array, _address(_byte(array)))
     except (AttributeError, RuntimeError, TypeError):
         return None
 

@@ -4,18 +4,28 @@ import os
 import re
 from typing import Any, Dict, Iterable, List, Optional, Sequence, Set, Tuple
 
-from ..blob import Blob, summarize
+import numpy as np
+
+from ..blob import TENSOR, Blob, BlobSummary, summarize, summarize_tensor
 from ..capture import NPY_HEADER, file_name, write_blob
+from ..errors import CaptureError
 from . import reader
+from .alongside import Alongside
 
 __all__ = ["Recorder"]
+
+_LARGE = 1 << 20  # bytes that take longer to write than it takes to hand them to another thread
 
 
 class Recorder:
     """Writes outputs into a capture's directory, as far as its filters and its limit allow."""
 
-    def __init__(self, record: Optional[Dict[str, Any]], wraps: Sequence[Tuple[str, str]]) -> None:
+    def __init__(
+        self, record: Optional[Dict[str, Any]], wraps: Sequence[Tuple[str, str]], alongside: Optional[Alongside] = None
+    ) -> None:
+        """`alongside` is a thread that may write while this one makes summaries."""
         self._record = record
+        self._alongside = alongside
         self._left: Optional[int] = None
         self._types = set(record.get("types") or ()) if record else set()
         self._match = re.compile(record["match"]) if record and record.get("match") else None
@@ -81,11 +91,11 @@ class Recorder:
                 return None
         rows = []
         for slot, (blob, keep) in enumerate(zip(blobs, wanted)):
-            row = _row(blob)
             if keep and blob.array is not None:
-                row["file"] = file_name(tick, str(slot), blob.name, blob.kind)
-                write_blob(os.path.join(self.directory, row["file"]), blob)
-            rows.append(row)
+                file = file_name(tick, str(slot), blob.name, blob.kind)
+                rows.append(_row(blob, self._written(os.path.join(self.directory, file), blob), file))
+            else:
+                rows.append(_row(blob))
         if self._left is not None:
             self._left -= size
         return rows
@@ -97,12 +107,46 @@ class Recorder:
         """
         if not self._wanted(op, name):
             return False
-        size += NPY_HEADER
-        if not self._packs or (self._left is not None and size > self._left):
+        return True if self._packs and self._takes(size + NPY_HEADER) else None
+
+    def record_only(self, op: Any, tick: int, array: np.ndarray) -> Optional[Tuple[BlobSummary, Optional[str]]]:
+        """The summary of a tensor that is an operator's only output, and its file, None where it is not kept.
+
+        None where the limit on bytes would be passed, or the disk is full.
+        """
+        if not self._wanted(op, op.only):
+            return summarize_tensor(array), None
+        size = array.nbytes + NPY_HEADER
+        if not self._takes(size):
             return None
-        if self._left is not None:
-            self._left -= size
+        file = file_name(tick, "0", op.only)
+        try:
+            return self._written(os.path.join(self.directory, file), Blob(op.only, TENSOR, array)), file
+        except CaptureError:
+            self._takes(-size)
+            return None
+
+    def _takes(self, size: int) -> bool:
+        """Whether there is room for so many bytes, which then are taken."""
+        if self._left is None:
+            return True
+        if size > self._left:
+            return False
+        self._left -= size
         return True
+
+    def _written(self, path: str, blob: Blob) -> BlobSummary:
+        """Write a blob's value and make its summary, both at once where it is a large one."""
+        assert blob.array is not None
+        if self._alongside is None or blob.array.nbytes < _LARGE:
+            summary = summarize(blob)
+            write_blob(path, blob)
+            return summary
+        writing = self._alongside.begin(lambda: write_blob(path, blob))
+        try:
+            return summarize(blob)
+        finally:
+            writing.wait()
 
     def _wanted(self, op: Any, name: str) -> bool:
         if not self._full:
@@ -118,13 +162,13 @@ def _view(name: str) -> Blob:
     return reader.read(name, view=True)
 
 
-def _row(blob: Blob) -> Dict[str, Any]:
-    summary = summarize(blob)
+def _row(blob: Blob, summary: Optional[BlobSummary] = None, file: Optional[str] = None) -> Dict[str, Any]:
+    summary = summary or summarize(blob)
     return {
         "name": blob.name,
         "kind": blob.kind,
         "dtype": summary.dtype,
         "shape": list(summary.shape),
-        "file": None,
+        "file": file,
         "summary": summary.to_json(),
     }
