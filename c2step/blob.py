@@ -44,6 +44,7 @@ _PIECE = 1 << 15
 _ROW, _FEW = 1 << 13, 8
 _SHORT = 1 << 10
 _CANCELLED = 0.05
+_FAINT = 1e-28  # a mean square so small that some squares may have lost digits, as float32 does near zero
 _ROOT = 1e150  # the square of a larger number may be none
 _SINGLE = np.dtype(np.float32)
 _DOT_WARNS = tuple(int(part) for part in np.__version__.split(".")[:2]) >= (1, 24)  # of overflow; setting that is slow
@@ -320,14 +321,14 @@ def _pieces(part: np.ndarray) -> List[np.ndarray]:
 
 
 def _usual(part: np.ndarray) -> Optional[_Part]:
-    """Of a chunk of float32, summed as it is; None where one is not finite, or digits would cancel.
+    """Of a chunk of float32, summed as it is; None where one is not finite, all are faint, or digits would cancel.
 
     The pieces that are squared are short enough for that to be as good as what is shown.  Where their sum is
     finite every number is, and none of the later passes has anything to warn of.
     """
     size, pieces = part.size, _pieces(part)
     squares = sum([float(piece.dot(piece)) for piece in pieces])
-    if not squares < math.inf or size < _SHORT:
+    if not size * _FAINT < squares < math.inf or size < _SHORT:
         return None
     mean = _total(part) / size
     square = squares - size * mean * mean

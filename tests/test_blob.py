@@ -41,6 +41,12 @@ def test_a_small_spread_about_a_large_mean(mean):
     check((np.random.RandomState(0).randn(100000) * 1e-2 + mean).astype(np.float32))
 
 
+@pytest.mark.parametrize("size", [1000, 5000, CHUNK + 1])
+@pytest.mark.parametrize("scale", [1e-13, 3e-15, 3e-19, 3e-23, 1e-38, 1e-44])
+def test_numbers_whose_squares_float32_cannot_hold(size, scale):
+    check((np.random.RandomState(0).randn(size) * scale).astype(np.float32))
+
+
 @settings(deadline=None, max_examples=60)
 @given(st.lists(st.floats(width=32), max_size=40), st.integers(0, 2 * CHUNK))
 def test_any_floats_among_many(values, at):
