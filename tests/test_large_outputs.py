@@ -2,6 +2,7 @@
 
 import json
 import os
+import threading
 
 import numpy as np
 import pytest
@@ -95,6 +96,19 @@ def test_the_limit_on_bytes_counts_them(tmp_path):
             assert session.run().reason == {"skip": "end", "stop": "full"}[on_full]
             assert len(session.steps) == ran
         assert len([name for name in os.listdir(kept) if name.endswith(".npy") and "-0-" in name]) == files
+
+
+def test_work_that_nobody_has_begun_is_done_by_who_waits():
+    thread, open_door, done = Alongside(), threading.Event(), []
+    first = thread.begin(open_door.wait)
+    while not first._taken.locked():
+        pass
+    thread.begin(lambda: done.append(threading.current_thread())).wait()
+    assert done == [threading.current_thread()]
+    open_door.set()
+    first.wait()
+    thread.close()
+    assert len(done) == 1
 
 
 def test_work_alongside_is_waited_for_and_its_error_raised():

@@ -8,16 +8,18 @@ __all__ = ["Alongside"]
 
 
 class _Job:
-    """One piece of work; who has begun it waits for it."""
+    """One piece of work; who has begun it waits for it, or does it where the other thread has not got to it."""
 
     def __init__(self, work: Callable[[], object]) -> None:
         self._work = work
         self._error: Optional[BaseException] = None
-        self._running = threading.Lock()
+        self._taken, self._running = threading.Lock(), threading.Lock()
         self._running.acquire()
 
     def do(self) -> None:
-        """Do it; in the other thread."""
+        """Do it, unless it was taken already."""
+        if not self._taken.acquire(False):
+            return
         try:
             self._work()
         except BaseException as error:
@@ -25,7 +27,11 @@ class _Job:
         self._running.release()
 
     def wait(self) -> None:
-        """Wait until it is done; raises what it raised."""
+        """Until it is done; raises what it raised.
+
+        Threads of an operator that has ended may still hold every processor for a while, waiting for more work.
+        """
+        self.do()
         self._running.acquire()
         if self._error is not None:
             raise self._error

@@ -14,7 +14,7 @@ from .alongside import Alongside
 
 __all__ = ["Recorder"]
 
-_LARGE = 1 << 20  # bytes that take longer to write than it takes to hand them to another thread
+_LARGE = 1 << 19  # bytes that take longer to write than it takes to hand them to another thread
 
 
 class Recorder:
