@@ -46,7 +46,16 @@ class TestPooling:
                 count_include_pad=1,
             )
         ]
-        check(nodes, {"x": rand(*shape[:2], shape[2])}, ["y"], 11, "pool-include-pad")
+        hangs = ceil and (shape[2] - 1) % 2
+        check(nodes, {"x": rand(*shape[:2], shape[2])}, ["y"], 11, "pool-ceil-mode" if hangs else "pool-include-pad")
+
+    @pytest.mark.parametrize("form", [{"ceil_mode": 1, "pads": [1, 0, 0, 1]}, {"auto_pad": "SAME_UPPER"}])
+    def test_padding_that_counts_is_written_as_pixels(self, shape, form):
+        nodes = [node("AveragePool", ["x"], ["y"], kernel_shape=[3, 3], strides=[3, 2], count_include_pad=1, **form)]
+        x = rand(*shape[:2], 8, 9)
+        check(nodes, {"x": x}, ["y"], 11, "pool-ceil-mode" if "pads" in form else "auto-pad")
+        made = backend.import_model(model_of(nodes, {"x": x}, ["y"], 11), True)
+        assert "count_include_pad" not in {arg.name for op in made.predict.op for arg in op.arg}
 
     def test_norm_pooling(self, shape):
         nodes = [node("LpPool", ["x"], ["y"], kernel_shape=[2, 2], strides=[2, 1], p=2)]

@@ -198,26 +198,37 @@ def average_pool(node: Node, g: Rewriter) -> Optional[str]:
     pads = node.attr("pads") or []
     found = _found_window(node, g)
     if include and any(pads) and len(pads) != 4:
-        g.found("pool-include-pad", "refuse", "Caffe2's backend counts padding in two dimensions only")
+        g.found("pool-include-pad", "note", "the backend of Caffe2 1.0 counts padding in two dimensions only")
         found = True
     if not found:
         return None
     window, dtype = window_of(node, g, kernel), g.dtype(node.input(0))
     x = cast(g, node.input(0), "float32")
-    if window.by_hand():
+    counted = include and any(window.caffe2()["pads"])
+    if window.by_hand() or (counted and len(kernel) != 2):
         y = _shifted_average(g, x, window, include)
     else:
         args = window.caffe2()
-        y = g.emit("AveragePool", [x], "float32", g.shape(node.out), count_include_pad=int(include), **args)
+        if counted:  # written as pixels, since AveragePool of Caffe2 1.0 passes over count_include_pad
+            x = _padded(g, x, args.pop("pads"))
+        y = g.emit("AveragePool", [x], "float32", g.shape(node.out), **args)
     cast(g, y, dtype, node.out)
     return "pads=%s" % window.caffe2()["pads"]
+
+
+def _padded(g: Rewriter, x: str, pads: List[int]) -> str:
+    shape = g.shape(x)
+    if shape is not None:
+        grown = [d if d is None else d + pads[i] + pads[i + 2] for i, d in enumerate(shape[2:])]
+        shape = (*shape[:2], *grown)
+    return g.emit("PadImage", [x], "float32", shape, mode="constant", value=0.0, pads=pads)
 
 
 def _shifted_average(g: Rewriter, x: str, window: Window, include: bool) -> str:
     """Sums along one axis after the other as products with fixed matrices, divided by the fixed counts."""
     counts = []
     for i, k in enumerate(window.kernel):
-        size = g.known(x)[i + 2]
+        size = g.spatial(x)[i]
         matrix, count = _sum_matrix(size, k, window, i, include)
         x = along(g, x, matrix, i + 2)
         counts.append(count)
