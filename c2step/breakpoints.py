@@ -13,7 +13,7 @@ from .errors import UsageError, near
 from .net import Net, Operator
 from .sizes import counted
 
-__all__ = ["Breakpoint", "Breakpoints", "find_operator", "judges", "matcher"]
+__all__ = ["Breakpoint", "Breakpoints", "Sets", "find_operator", "judges", "matcher"]
 
 KINDS = ("blob", "node", "type", "name")
 _PREFIXES = tuple(kind + ":" for kind in KINDS)
@@ -86,6 +86,24 @@ class _Tested(NamedTuple):
     declared: Optional[Dict[str, Any]]
 
 
+class Sets:
+    """Enabled breakpoints: those before operators, those after them, and the operators that they are for.
+
+    `looks` are the operators after which only the front can judge; `declared` are the conditions that summaries
+    decide, for the workspace to stop at: operator indices and text; `watched` are blobs.
+    """
+
+    def __init__(self, net: Optional[Net], tested: List[_Tested]) -> None:
+        self.net = net
+        self.points = [each.point for each in tested]
+        self.before = [each for each in tested if each.point.before]
+        self.after = [each for each in tested if not each.point.before]
+        self.declared = [each.declared for each in self.after if each.declared is not None]
+        self.watched = [point.where for point in self.points if point.watch]
+        self.stops = frozenset().union(*[each.passing for each in self.before])
+        self.looks = frozenset().union(*[each.passing for each in self.after if each.declared is None])
+
+
 class Breakpoints:
     """The breakpoints of a session, numbered from 1."""
 
@@ -94,6 +112,7 @@ class Breakpoints:
         self._reached: Dict[int, Breakpoint] = {}  # temporary ones that are gone; their commands are still to run
         self._numbers = 0
         self._tests: Dict[int, Tuple[Net, _Tested]] = {}  # made once, while the net is the same
+        self._sets = Sets(None, [])
 
     def add(
         self, net: Net, where: str, temporary: bool = False, condition: Optional[Condition] = None, watch: bool = False
@@ -143,11 +162,13 @@ class Breakpoints:
         """Take one away."""
         self.all.remove(self.find(number))
 
-    def _before(self, net: Net) -> List[_Tested]:
-        return [self._tested(net, point) for point in self.all if point.enabled and point.before]
-
-    def _after(self, net: Net) -> List[_Tested]:
-        return [self._tested(net, point) for point in self.all if point.enabled and not point.before]
+    def sets(self, net: Net) -> "Sets":
+        """The breakpoints that are enabled, sorted out once while they and the net are the same."""
+        known = self._sets
+        if known.net is not net or known.points != [point for point in self.all if point.enabled]:
+            points = [point for point in self.all if point.enabled]
+            known = self._sets = Sets(net, [self._tested(net, point) for point in points])
+        return known
 
     def _tested(self, net: Net, point: Breakpoint) -> _Tested:
         known = self._tests.get(point.number)
@@ -160,30 +181,21 @@ class Breakpoints:
 
     def next_look(self, net: Net, position: int) -> Optional[int]:
         """Where a run from `position` must pause: before an operator, or after one that only the front can judge."""
-        if not self.all:
-            return None
-        stops = [tested.passing for tested in self._before(net)]
-        looks = [tested.passing for tested in self._after(net) if tested.declared is None]
-        if not stops and not looks:
+        sets = self.sets(net)
+        if not sets.stops and not sets.looks:
             return None
         for index in range(position, len(net)):
-            if index > position and any(index in passing for passing in stops):
+            if index > position and index in sets.stops:
                 return index
-            if any(index in passing for passing in looks):
+            if index in sets.looks:
                 return index + 1
         return None
 
-    def declared(self, net: Net) -> List[Dict[str, Any]]:
-        """Conditions that summaries decide, for the workspace to stop at: operator indices and text."""
-        return [tested.declared for tested in self._after(net) if tested.declared is not None]
-
-    def watched(self) -> List[str]:
-        """The watched blobs."""
-        return [point.where for point in self.all if point.enabled and point.watch]
-
     def stands_at(self, net: Net, op: Optional[Operator]) -> List[int]:
         """The numbers of those that stop before `op`; nothing is counted."""
-        return [tested.point.number for tested in self._before(net) if op and op.index in tested.passing]
+        if op is None or op.index not in self.sets(net).stops:
+            return []
+        return [tested.point.number for tested in self.sets(net).before if op.index in tested.passing]
 
     def before(self, net: Net, op: Optional[Operator]) -> Dict[int, str]:
         """Count a stop before `op`; temporary ones go away.  Those that are not to be ignored, by number, in words."""
@@ -202,7 +214,8 @@ class Breakpoints:
 
     def would_stop(self, net: Net, op: Operator, facts: Facts, changed: Changed) -> Dict[int, str]:
         """As `after`, and nothing is counted."""
-        points = [tested.point for tested in self._after(net) if tested.point.watch or op.index in tested.passing]
+        after = self.sets(net).after
+        points = [tested.point for tested in after if tested.point.watch or op.index in tested.passing]
         why = {point: point.after(facts, changed) for point in points}
         return {point.number: "%s %d: %s" % (point.word, point.number, words) for point, words in why.items() if words}
 

@@ -1,6 +1,6 @@
 """What a step read and wrote, for conditions, wherever its values are by now."""
 
-from typing import Any, Callable, Dict, Mapping, Optional
+from typing import Any, Callable, Mapping, Optional
 
 import numpy as np
 
@@ -25,17 +25,19 @@ class StepFacts(Facts):
         self._compare = compare
         self.inputs = [name for name in step.operator.inputs if name]
         self.outputs = list(step.operator.outputs) + [out.name for out in step.touched]
-        self._versions: Dict[str, Dict[str, int]] = {
-            "input": {version.name: version.version for version in step.inputs},
-            "output": {out.name: out.version for out in step.written},
-        }
 
     def _version(self, name: str, side: str) -> int:
-        found = self._versions[side].get(name)
+        found = self._of_step(name, side)
         history, place = self._timeline.history, self._step.tick
         if found is not None or place >= len(history.steps) - 1:
             return found if found is not None else history.version(name)
         return history.version_at(name, place)
+
+    def _of_step(self, name: str, side: str) -> Optional[int]:
+        for known in self._step.inputs if side == "input" else reversed(self._step.written):
+            if known.name == name:
+                return known.version
+        return None
 
     def _was(self, name: str, side: str) -> bool:
         """Whether the blob had a value then."""
@@ -57,7 +59,10 @@ class StepFacts(Facts):
 
     def compared(self, name: str) -> Optional[Mapping[str, Any]]:
         """The figures against the loaded reference."""
-        return self._compare(self._step, name) if self._compare else None
+        if self._compare is None:
+            return None
+        self._timeline.settle()
+        return self._compare(self._step, name)
 
 
 def changed_blob(timeline: Timeline, step: Step, name: str) -> str:
@@ -74,6 +79,7 @@ def changed_blob(timeline: Timeline, step: Step, name: str) -> str:
     kept = [timeline.history.kept.get(version) for version in (before, BlobVersion(name, out.version))]
     if kept[0] is None or kept[1] is None:
         return "%s is written over %s" % (label, before)
+    timeline.settle()
     old, new = [read_blob(k.file, name, k.kind, mapped=True).array for k in kept if k is not None]
     assert old is not None and new is not None
     if old.shape != new.shape or old.dtype != new.dtype:

@@ -4,6 +4,7 @@ import contextlib
 import os
 import shutil
 import tempfile
+import time
 from dataclasses import dataclass, replace
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
@@ -18,6 +19,7 @@ from .model import BACKENDS, Model
 __all__ = ["Keep", "Recording", "describe_run"]
 
 TEMPORARY = "c2step-capture-"
+_LATE = 0.005  # seconds
 Header = Callable[[], Dict[str, Any]]
 
 
@@ -76,7 +78,9 @@ class Recording:
         self._writer: Optional[CaptureWriter] = None
         self._pack: Optional[Pack] = None
         self._journal = Journal()
-        self._lines: List[str] = []
+        self._steps: List[Step] = []  # still to be journalled
+        self._when = 0.0
+        self.late = False  # whether a step may be written some milliseconds after it ran
         self._temporary = ""
         self.lasting = keep.resume
         self._bytes = self._fed = self._ran = 0
@@ -137,7 +141,7 @@ class Recording:
         """Journal a step; it is written by `flush`."""
         self._ran += 1
         if self.keep.journal:
-            self._lines.append(self._journal.line(step))
+            self._steps.append(step)
         for out in step.written:
             if out.file and PACK not in out.file:
                 self._bytes += out.summary.nbytes + NPY_HEADER
@@ -153,9 +157,15 @@ class Recording:
         """Write what was added: first the values, then the journal that names them."""
         if self._pack is not None:
             self._pack.flush()
-        lines, self._lines = self._lines, []
-        if lines:
-            self._begun().add_lines("".join(lines))
+        self._when = time.monotonic()
+        steps, self._steps = self._steps, []
+        if steps:
+            self._begun().add_lines("".join(map(self._journal.line, steps)))
+
+    def flush_in_time(self) -> None:
+        """Write what was added, unless that may still wait."""
+        if not self.late or time.monotonic() - self._when > _LATE:
+            self.flush()
 
     def take_back(self, steps: Sequence[Step]) -> None:
         """Take away what the last steps wrote; the journal must say already that they do not count."""
@@ -172,6 +182,8 @@ class Recording:
 
     def event(self, kind: str, **what: Any) -> None:
         """Journal what is no operator: going back, a feed."""
+        if self.late:
+            self.flush()
         if self.keep.journal:
             self._begun().add(dict(event=kind, **what))
 

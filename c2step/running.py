@@ -4,9 +4,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Callable, Dict, List, Optional, Sequence, Set, Tuple
 
 from .blob import MISSING, OTHER, UNINITIALISED
-from .breakpoints import Breakpoints
+from .breakpoints import Breakpoints, Sets
 from .calling import Calling
-from .errors import CaptureError, WorkerDied, WorkerTimeout
+from .errors import WorkerDied, WorkerTimeout
 from .facts import Compare, StepFacts, changed_blob
 from .history import Step
 from .net import Net, Operator
@@ -67,9 +67,8 @@ class Runner:
         self._calling = Calling(timeline)
         self._failure: Optional[Step] = None
         self._hits: Dict[int, str] = {}
-        self._disk: Tuple[str, ...] = ()
         self._plan: Dict[str, Any] = {}
-        self._ordinary: Optional[Tuple[Recording, Keep]] = None  # the plan is for these alone: nothing is set
+        self._ordinary: Optional[Tuple[Recording, Keep, Sets]] = None  # the plan is for these alone
         self._raised: Optional[BaseException] = None
 
     @property
@@ -123,11 +122,15 @@ class Runner:
 
     def _run_to(self, last: int, reason: str) -> Stop:
         first_step = len(self.steps)
-        self._disk, self._failure, self._hits = (), None, {}
+        self._timeline.full, self._failure, self._hits = None, None, {}
+        self._timeline.recording.late = self.on_step is _not_told and not self._calling.hooks
         try:
             result = self._run(last)
         except WorkerDied as death:
             return self._died(death, first_step)
+        finally:
+            self._timeline.recording.late = False
+            self._timeline.settle()
         return self._ended(result, reason, tuple(self.steps[first_step:]))
 
     def _run(self, last: int) -> str:
@@ -141,7 +144,7 @@ class Runner:
                 self._after(self.steps[-1].operator)
             if result not in ("done", "hit"):
                 return result
-            if self._look(place) or self.position >= last:
+            if self._look(place) or self.position >= last or self._timeline.full is not None:
                 return "done"
 
     def _next_pause(self, last: int) -> int:
@@ -204,16 +207,17 @@ class Runner:
     def _planned(self) -> Dict[str, Any]:
         """What is to be done at each operator, as the same object while it is the same."""
         recording, before = self._timeline.recording, self._timeline.unkept()
-        special = before or self._breakpoints.all or self._wraps.all or self._timeline.replacing
-        ordinary = None if special else (recording, recording.keep)
+        points = self._breakpoints.sets(self.net)
+        special = before or self._wraps.all or self._timeline.replacing
+        ordinary = None if special else (recording, recording.keep, points)
         if ordinary and ordinary == self._ordinary:
             return self._plan
         self._ordinary = ordinary
         plan = {
             "record": recording.request(before),
             "wraps": self._wraps.request(),
-            "conditions": self._breakpoints.declared(self.net),
-            "watched": self._breakpoints.watched(),
+            "conditions": points.declared,
+            "watched": points.watched,
             "replace": self._timeline.replacements(),
         }
         if plan != self._plan:
@@ -221,8 +225,8 @@ class Runner:
         return self._plan
 
     def _ended(self, result: str, reason: str, steps: Tuple[Step, ...]) -> Stop:
-        if self._disk:
-            raise CaptureError(*self._disk)
+        if self._timeline.full is not None:
+            raise self._timeline.full
         if result == "failed":
             return self._failed(steps)
         if result == "full":
@@ -237,13 +241,9 @@ class Runner:
     def _take_in(self, events: Sequence[Event]) -> List[Step]:
         """Take in what operators gave; returns the steps that count."""
         done = []
-        taken, full = self._timeline.take(events, self.iteration)
-        for event, step in taken:
-            if isinstance(event, dict):
-                if "wrapped" in event:
-                    self._wraps.journal(step, event["wrapped"])
-                if event.get("disk"):
-                    self._disk = (event["disk"]["message"], event["disk"]["hint"])
+        for event, step in self._timeline.take(events, self.iteration):
+            if isinstance(event, dict) and "wrapped" in event:
+                self._wraps.journal(step, event["wrapped"])
             if step.status != "ok":
                 self._failure = step
                 continue
@@ -251,8 +251,6 @@ class Runner:
             self.changes.took(step)
             self.position = step.index + 1
             done.append(step)
-        if full is not None:
-            self._disk = self._disk or (full.message, full.hint)
         return done
 
     # -- when it stops ------------------------------------------------------------------------

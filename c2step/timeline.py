@@ -43,6 +43,7 @@ class Timeline:
         self._initialised = False
         self.replacing: Dict[int, Sequence[Tuple[str, Kept]]] = {}
         self._unsummarised = Unsummarised()
+        self.full: Optional[CaptureError] = None  # why not all could be written
 
     @property
     def spec(self) -> Dict[str, Any]:
@@ -124,14 +125,12 @@ class Timeline:
         """The blobs whose initial value must be kept before an operator overwrites it."""
         return self.history.unkept_initial(self._at_stake) if self._at_stake else []
 
-    def take(self, events: Sequence[Event], iteration: int) -> Tuple[List[Tuple[Event, Step]], Optional[CaptureError]]:
+    def take(self, events: Sequence[Event], iteration: int) -> List[Tuple[Event, Step]]:
         """Events of the workspace as steps, journalled, in the history where they are ok; initial values that they
-        overwrote are kept.  Those that count for nothing, since the limit on bytes was reached, are left out.
-
-        Also returns why they could not all be written: what has run counts all the same, and the run is to stop."""
+        overwrote are kept.  Those that count for nothing, since the limit on bytes was reached, are left out."""
         taken: List[Tuple[Event, Step]] = []
         folder = self.recording.directory
-        files, full = self._packed(events)
+        files = self._packed(events)
         for event, figures, file in zip(events, self._waiting(events), files):
             if isinstance(event, SmallEvent):
                 assert figures
@@ -143,6 +142,8 @@ class Timeline:
                 if event["status"] == "full":
                     continue
                 step = self._step(event, iteration)
+                if event.get("disk"):
+                    self._is_full(CaptureError(event["disk"]["message"], event["disk"]["hint"]))
             self.recording.add(step)
             taken.append((event, step))
             if step.status == "ok":
@@ -150,28 +151,38 @@ class Timeline:
                 if self.replacing:
                     self._replaced(step.index)
         try:
+            self.recording.flush_in_time()
+        except CaptureError as error:
+            self._is_full(error)
+        return taken
+
+    def settle(self) -> None:
+        """Write what may still wait, before anyone reads it."""
+        try:
             self.recording.flush()
         except CaptureError as error:
-            full = error
-        if full is not None:
-            self.workspace.interrupt()
-        return taken, full
+            self.full = self.full or error
+
+    def _is_full(self, error: CaptureError) -> None:
+        """What has run counts all the same, and the run is to stop."""
+        self.full = self.full or error
+        self.workspace.interrupt()
 
     def _waiting(self, events: Sequence[Event]) -> List[Optional[Waiting]]:
         """Small tensors, to be summarised when that is asked for, all of one form at once."""
         add = self._unsummarised.add
         return [add(e.dtype, e.shape, e.data) if isinstance(e, SmallEvent) else None for e in events]
 
-    def _packed(self, events: Sequence[Event]) -> Tuple[List[Optional[str]], Optional[CaptureError]]:
-        """Keep the bytes of small tensors; the names of their files, and why some could not be kept."""
+    def _packed(self, events: Sequence[Event]) -> List[Optional[str]]:
+        """Keep the bytes of small tensors; the names of their files."""
         files: List[Optional[str]] = [None] * len(events)
         try:
             for at, event in enumerate(events):
                 if isinstance(event, SmallEvent) and event.pack:
                     files[at] = self.recording.pack(event.dtype, event.shape, event.data)
         except CaptureError as error:
-            return files, error
-        return files, None
+            self._is_full(error)
+        return files
 
     def _plain_step(
         self, event: Union[SmallEvent, LargeEvent], iteration: int, figures: Figures, file: Optional[str]
@@ -250,7 +261,7 @@ class Timeline:
         if kept is None or not row["file"]:
             known = self.history.summary(live)
             return known is not None and known == BlobSummary.from_json(row["summary"])
-        self.recording.flush()  # the older value may be of the same batch of events
+        self.settle()  # the older value may be of the same batch of events
         old = read_blob(kept.file, name, kept.kind).array
         new = read_blob(os.path.join(self.recording.directory, row["file"]), name, row["kind"]).array
         assert old is not None and new is not None
@@ -400,6 +411,7 @@ class Timeline:
 
     def _restore(self, versions: Sequence[BlobVersion], remove: Sequence[str]) -> None:
         if versions or remove:
+            self.settle()
             self.workspace.restore([_value(v.name, self.history.kept[v]) for v in versions], remove, [])
 
     def protected(self, look: Callable[[], Any]) -> Any:
@@ -528,6 +540,7 @@ class Timeline:
             others = [v for v in self.history.known(name) if BlobVersion(name, v) in self.history.kept]
             hint = "kept: %s" % (", ".join("%s@%d" % (name, v) for v in others) or "none")
             raise UsageError("the bytes of %s@%d were not kept" % (name, version), hint)
+        self.settle()
         return read_blob(kept.file, name, kept.kind, kept.summary.scale, kept.summary.zero_point)
 
     def array(self, version: BlobVersion) -> Optional[np.ndarray]:
@@ -545,6 +558,7 @@ class Timeline:
         if kept is None:
             blob = self.fetch(*version)
         else:
+            self.settle()
             scale, zero_point = kept.summary.scale, kept.summary.zero_point
             blob = read_blob(kept.file, version.name, kept.kind, scale, zero_point, mapped=True)
         found = blob.real()

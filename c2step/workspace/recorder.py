@@ -105,7 +105,7 @@ class Recorder:
 
         None where they belong into a file of their own, or the limit on bytes would be passed.
         """
-        if not self._wanted(op, name):
+        if not self._full or (self._chosen and not self._wanted(op, name)):
             return False
         return True if self._packs and self._takes(size + NPY_HEADER) else None
 
@@ -151,8 +151,6 @@ class Recorder:
     def _wanted(self, op: Any, name: str) -> bool:
         if not self._full:
             return False
-        if not self._chosen:
-            return True
         if self._types and op.type not in self._types:
             return False
         return not self._match or self._match.search(name) is not None

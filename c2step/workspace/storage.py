@@ -24,7 +24,7 @@ class Storage:
     def __init__(self) -> None:
         self._ranges: Dict[str, Tuple[int, int]] = {}
         self._sorted: List[Tuple[int, str]] = []
-        self._joined: Dict[str, Set[str]] = {}
+        self.joined: Dict[str, Set[str]] = {}  # those that share storage, where that is not known by addresses
 
     def place(self, name: str, array: Optional[np.ndarray]) -> bool:
         """Remember where a blob's tensor is, and say whether that is new.
@@ -36,9 +36,13 @@ class Storage:
         start = array.ctypes.data
         return self.put(name, start, start + max(array.nbytes, 1))
 
+    def is_at(self, name: str, start: int, end: int) -> bool:
+        """Whether a blob's tensor was last seen between two addresses."""
+        return self._ranges.get(name) == (start, end)
+
     def put(self, name: str, start: int, end: int) -> bool:
         """Remember that a blob's tensor is between two addresses, and say whether that is new."""
-        if self._ranges.get(name) == (start, end):
+        if self.is_at(name, start, end):
             return False
         self.forget(name)
         self._ranges[name] = (start, end)
@@ -66,24 +70,19 @@ class Storage:
 
     def part(self, name: str) -> None:
         """A blob has storage of its own again."""
-        group = self._joined.pop(name, set())
-        self._joined.update((member, group - {name}) for member in group - {name})
+        group = self.joined.pop(name, set())
+        self.joined.update((member, group - {name}) for member in group - {name})
 
     def join(self, name: str, other: str) -> None:
         """Two blobs are known to share storage, in a Caffe2 that does not tell where its tensors are."""
         if name not in self._ranges:
-            group = self._joined.get(other, {other}) | {name}
-            self._joined.update((member, group) for member in group)
-
-    @property
-    def joined(self) -> bool:
-        """Whether any blobs are known to share storage otherwise than by their addresses."""
-        return bool(self._joined)
+            group = self.joined.get(other, {other}) | {name}
+            self.joined.update((member, group) for member in group)
 
     def sharers(self, name: str) -> Set[str]:
         """The other blobs whose memory overlaps a blob's."""
         if name not in self._ranges:
-            return self._joined.get(name, set()) - {name}
+            return self.joined.get(name, set()) - {name}
         start, end = self._ranges[name]
         first = bisect.bisect_left(self._sorted, (start, ""))
         last = bisect.bisect_left(self._sorted, (end, ""))
@@ -151,10 +150,13 @@ class Sharing:
 
         Where not, `see_outputs` has more to say.
         """
-        if self._pairs or self.storage.joined:
+        storage = self.storage
+        if self._pairs or storage.joined:
             return False
+        if storage.is_at(name, start, end):  # then it was seen, too
+            return True
         self._seen.add(name)
-        if not self.storage.put(name, start, end) or self.storage.alone(name):
+        if not storage.put(name, start, end) or storage.alone(name):
             return True
         self.storage.forget(name)
         return False
