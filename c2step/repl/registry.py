@@ -93,14 +93,11 @@ class Command:
         self.aliases = aliases
         self.repeats = repeats  # an empty line runs it again
         self.parameters = _parameters(function)
+        # whether it takes a part of its line as it stands, signs such as > and | too
+        self.raw = any(parameter.type.raw for parameter in self.parameters)
         self.help = inspect.getdoc(function) or ""
         if not self.help:
             raise TypeError("command %s has no docstring, which is its help" % name)
-
-    @property
-    def raw(self) -> bool:
-        """Whether it takes a part of its line as it stands, signs such as > and | too."""
-        return any(parameter.type.raw for parameter in self.parameters)
 
     @property
     def summary(self) -> str:
