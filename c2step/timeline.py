@@ -4,36 +4,32 @@ A blob version that an operator overwrote is put back from the capture, never co
 what could not be kept (a mutex, a counter, blobs past the limit on bytes) is made by running again.
 """
 
-import os
 from dataclasses import replace
-from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Set, Tuple, Union
+from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Set, Tuple
 
 import numpy as np
 
 from .blob import MISSING, OTHER, TENSOR, UNINITIALISED, Blob, BlobSummary
 from .capture import read_blob
-from .errors import CaptureError, UsageError, WorkerDied, near
-from .history import Figures, History, Kept, Output, Step
+from .errors import UsageError, WorkerDied, near
+from .history import History, Kept, Step
+from .intake import Intake, stored_row
 from .model import Model
 from .net import BlobVersion, Net, Operator, depends_on_others, is_random, is_stateful, operator_from_json
 from .recording import Recording
-from .unsummarised import Unsummarised, Waiting
-from .workspace import Change, Event, LargeEvent, SmallEvent, StepEvent, Workspace
+from .workspace import Change, Workspace
 
 __all__ = ["Timeline"]
 
 _SMALL = 1 << 12  # bytes of a value that is remembered once it was looked at
 
 
-class Timeline:
+class Timeline(Intake):
     """A workspace, and the history that says which value each of its blobs must have."""
 
     def __init__(self, workspace: Workspace, spec: Dict[str, Any], recording: Recording) -> None:
-        self.workspace = workspace
-        self.recording = recording
-        self.history = History()
+        super().__init__(workspace, Model.from_json(workspace.open(spec)), recording)
         self.inputs: Dict[str, np.ndarray] = {}
-        self.model = Model.from_json(workspace.open(spec))
         self._blobs = dict.fromkeys(self.model.predict_net.blobs())
         self._at_stake: Set[str] = set()  # initial values that operators overwrite
         self._written = {name for op in self.model.predict_net.operators for name in op.writes}
@@ -41,9 +37,6 @@ class Timeline:
         self.drawn: Dict[str, np.ndarray] = {}
         workspace.on_lost = self.revive
         self._initialised = False
-        self.replacing: Dict[int, Sequence[Tuple[str, Kept]]] = {}
-        self._unsummarised = Unsummarised()
-        self.full: Optional[CaptureError] = None  # why not all could be written
 
     @property
     def spec(self) -> Dict[str, Any]:
@@ -124,148 +117,6 @@ class Timeline:
     def unkept(self) -> List[str]:
         """The blobs whose initial value must be kept before an operator overwrites it."""
         return self.history.unkept_initial(self._at_stake) if self._at_stake else []
-
-    def take(self, events: Sequence[Event], iteration: int) -> List[Tuple[Event, Step]]:
-        """Events of the workspace as steps, journalled, in the history where they are ok; initial values that they
-        overwrote are kept.  Those that count for nothing, since the limit on bytes was reached, are left out."""
-        taken: List[Tuple[Event, Step]] = []
-        folder = self.recording.directory
-        files = self._packed(events)
-        for event, figures, file in zip(events, self._waiting(events), files):
-            if isinstance(event, SmallEvent):
-                assert figures
-                step = self._plain_step(event, iteration, figures, file)
-            elif isinstance(event, LargeEvent):
-                step = self._plain_step(event, iteration, event.summary, event.file)
-            else:
-                self._keep_before(event.get("before", ()))
-                if event["status"] == "full":
-                    continue
-                step = self._step(event, iteration)
-                if event.get("disk"):
-                    self._is_full(CaptureError(event["disk"]["message"], event["disk"]["hint"]))
-            self.recording.add(step)
-            taken.append((event, step))
-            if step.status == "ok":
-                self.history.add(step, folder)
-                if self.replacing:
-                    self._replaced(step.index)
-        try:
-            self.recording.flush_in_time()
-        except CaptureError as error:
-            self._is_full(error)
-        return taken
-
-    def settle(self) -> None:
-        """Write what may still wait, before anyone reads it."""
-        try:
-            self.recording.flush()
-        except CaptureError as error:
-            self.full = self.full or error
-
-    def _is_full(self, error: CaptureError) -> None:
-        """What has run counts all the same, and the run is to stop."""
-        self.full = self.full or error
-        self.workspace.interrupt()
-
-    def _waiting(self, events: Sequence[Event]) -> List[Optional[Waiting]]:
-        """Small tensors, to be summarised when that is asked for, all of one form at once."""
-        add = self._unsummarised.add
-        return [add(e.dtype, e.shape, e.data) if isinstance(e, SmallEvent) else None for e in events]
-
-    def _packed(self, events: Sequence[Event]) -> List[Optional[str]]:
-        """Keep the bytes of small tensors; the names of their files."""
-        files: List[Optional[str]] = [None] * len(events)
-        try:
-            for at, event in enumerate(events):
-                if isinstance(event, SmallEvent) and event.pack:
-                    files[at] = self.recording.pack(event.dtype, event.shape, event.data)
-        except CaptureError as error:
-            self._is_full(error)
-        return files
-
-    def _plain_step(
-        self, event: Union[SmallEvent, LargeEvent], iteration: int, figures: Figures, file: Optional[str]
-    ) -> Step:
-        op = self.model.predict_net.operators[event.operator]
-        name = op.outputs[0]
-        output = Output(name, self.history.versions.get(name, 0) + 1, TENSOR, figures, file)
-        steps = len(self.history.steps)
-        return Step(steps, iteration, op.index, op, "ok", None, self.reads(op), (output,), event.seconds)
-
-    def _keep_before(self, rows: Iterable[Dict[str, Any]]) -> None:
-        """Take note of the copies of initial values that were overwritten."""
-        for row in rows:
-            if self.history.version(row["name"]) == 0 and not self.history.is_kept(row["name"], 0):
-                self._keep_row(row, 0)
-
-    def _replaced(self, index: int) -> None:
-        """Take note of the values that the workspace has put in place of what an operator wrote."""
-        for name, kept in self.replacing.get(index, ()):
-            self._fed(name, self.history.version(name) + 1, kept)
-
-    def replacements(self) -> Dict[str, List[Dict[str, Any]]]:
-        """What the workspace needs to know to replace what operators write."""
-        return {str(index): [_value(name, kept) for name, kept in found] for index, found in self.replacing.items()}
-
-    def _step(self, event: StepEvent, iteration: int) -> Step:
-        op = self.model.predict_net.operators[event["index"]]
-        touched = [row for row in event.get("touched", ()) if row.get("inside") or not self._unchanged(row)]
-        return Step(
-            len(self.history.steps),
-            iteration,
-            op.index,
-            op,
-            event["status"],
-            event.get("error"),
-            self.reads(op),
-            self._outputs(event["outputs"] or ()),
-            event.get("seconds", 0.0),
-            self._outputs(touched) if touched else (),
-            tuple((name, other) for name, other in event.get("shares", ())),
-        )
-
-    def reads(self, op: Operator) -> Tuple[BlobVersion, ...]:
-        """The versions that an operator would read now."""
-        versions = self.history.versions
-        named = [BlobVersion(name, versions.get(name, 0)) for name in op.inputs if name]
-        if op.unnamed_inputs:
-            named += [BlobVersion(n, versions.get(n, 0)) for n in op.unnamed_inputs if self.history.exists(n)]
-        return tuple(named)
-
-    def _outputs(self, rows: Iterable[Dict[str, Any]]) -> Tuple[Output, ...]:
-        seen: Dict[str, int] = {}
-        outputs = []
-        for row in rows:
-            name, summary = row["name"], row["summary"]
-            seen[name] = seen.get(name, self.history.version(name)) + 1
-            summary = summary if isinstance(summary, BlobSummary) else BlobSummary.from_json(summary)
-            outputs.append(Output(name, seen[name], row["kind"], summary, row["file"]))
-        return tuple(outputs)
-
-    def _keep_row(self, row: Dict[str, Any], version: int) -> None:
-        if row["file"]:
-            path = os.path.join(self.recording.directory, row["file"])
-            self.history.keep(row["name"], version, Kept(path, row["kind"], BlobSummary.from_json(row["summary"])))
-
-    def _unchanged(self, row: Dict[str, Any]) -> bool:
-        """Whether a blob that shares storage with an output still has the value of its live version."""
-        name = row["name"]
-        live = BlobVersion(name, self.history.version(name))
-        kept = self.history.kept.get(live)
-        if row["new"] and kept is None:
-            summary = BlobSummary.from_json(row["summary"])
-            if (self.history.summary(live) or summary) == summary:
-                self._keep_row(row, live.version)
-                return True
-        if kept is None or not row["file"]:
-            known = self.history.summary(live)
-            return known is not None and known == BlobSummary.from_json(row["summary"])
-        self.settle()  # the older value may be of the same batch of events
-        old = read_blob(kept.file, name, kept.kind).array
-        new = read_blob(os.path.join(self.recording.directory, row["file"]), name, row["kind"]).array
-        assert old is not None and new is not None
-        return old.dtype == new.dtype and old.shape == new.shape and old.tobytes() == new.tobytes()
 
     def why_failed(self, failure: Step) -> str:
         """What there is to say of an operator that raised."""
@@ -412,7 +263,7 @@ class Timeline:
     def _restore(self, versions: Sequence[BlobVersion], remove: Sequence[str]) -> None:
         if versions or remove:
             self.settle()
-            self.workspace.restore([_value(v.name, self.history.kept[v]) for v in versions], remove, [])
+            self.workspace.restore([stored_row(v.name, self.history.kept[v]) for v in versions], remove, [])
 
     def protected(self, look: Callable[[], Any]) -> Any:
         """Look at something; if that ends the worker, a new one stands in its place and WorkerDied is raised."""
@@ -505,14 +356,6 @@ class Timeline:
         self._fed(name, self.history.version(name) + 1, kept)
         self.put_back({name})
 
-    def _fed(self, name: str, version: int, kept: Kept, at: Optional[int] = None) -> None:
-        self.history.keep(name, version, kept)
-        self.history.add_feed(name, version, at)
-        row = {"name": name, "version": version, "file": os.path.basename(kept.file), "holds": kept.kind}
-        if kept.summary.scale is not None:
-            row.update(scale=kept.summary.scale, zero_point=kept.summary.zero_point)
-        self.recording.event("feed", **row)
-
     def _keep_initial(self, name: str) -> None:
         """Keep a copy of an initial value that is about to be replaced."""
         if self.history.unkept_initial({name}):
@@ -578,11 +421,6 @@ class Timeline:
     def has_been(self, name: str) -> bool:
         """Whether the blob was fed, made by init_net or written by a step."""
         return name in self.history.initial or self.history.version(name) > 0
-
-
-def _value(name: str, kept: Kept) -> Dict[str, Any]:
-    scale, zero_point = kept.summary.scale, kept.summary.zero_point
-    return {"name": name, "kind": kept.kind, "file": kept.file, "scale": scale, "zero_point": zero_point}
 
 
 def _draws_inside(op: Operator) -> bool:

@@ -40,6 +40,7 @@ LAYERS = (
     "breakpoints",
     "recording",
     "wraps",
+    "intake",
     "timeline",
     "travel",
     "facts",
