@@ -10,7 +10,6 @@ import copy
 import json
 import os
 import re
-import select
 import shutil
 import signal
 import subprocess
@@ -27,6 +26,7 @@ from ..capture import read_blob, write_blob
 from ..errors import C2StepError, RuntimeMissing, WorkerDied, WorkerTimeout
 from ..handlers import set_handler
 from . import Change, Event, Workspace
+from .awake import Awake
 from .eventlog import EventReader, event_log
 from .runtime import AnyRuntime
 from .spawning import Spare, spawn
@@ -99,10 +99,9 @@ class ProcessWorkspace(Workspace):
         self._introduce(self._process)
         assert self._process.stdout and self._process.stderr
         self._replies, self._prints = self._process.stdout.fileno(), self._process.stderr.fileno()
-        self._poll = select.poll()
         for descriptor in (self._replies, self._prints):
             os.set_blocking(descriptor, False)
-            self._poll.register(descriptor, select.POLLIN)
+        self._awake = Awake(self._replies, self._prints)
         return self._process
 
     def _introduce(self, process: "subprocess.Popen[bytes]") -> None:
@@ -170,7 +169,9 @@ class ProcessWorkspace(Workspace):
 
     def _ready(self, seconds: Optional[float]) -> Set[int]:
         """Wait until there is something to read; from which of the worker's descriptors."""
-        return {descriptor for descriptor, _ in self._poll.poll(None if seconds is None else 1000 * seconds)}
+        found = self._awake.look() or self._awake.wait(-1 if seconds is None else seconds)
+        self._awake.came()
+        return {descriptor for descriptor, _ in found}
 
     def _limit(self, do: str) -> Optional[float]:
         """The limit is one operator's; what runs none, such as reading a model, has half a minute more."""

@@ -20,6 +20,7 @@ from ..blob import Blob
 from ..capture import write_blob
 from ..errors import C2StepError, ConversionError
 from . import Event
+from .awake import Awake
 from .eventlog import EventWriter, event_log
 from .loading import without_gpu_words
 from .memory import limit_memory, memory_held
@@ -48,7 +49,13 @@ def main(onnx: bool = False) -> None:
         os._exit(0)
     status_path, max_memory = json.loads(first.decode("utf-8"))
     server = _Server(status_path, replies, max_memory)
-    for line in requests:
+    awake = Awake(requests.fileno())
+    while True:
+        awake.look()
+        line = requests.readline()
+        awake.came()
+        if not line:
+            break
         server.answer(_read_json(line.decode("utf-8"))[0])
         server.prepare()
     os._exit(0)  # Caffe2's own teardown may die, and nothing is left to lose
