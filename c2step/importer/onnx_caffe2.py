@@ -116,7 +116,7 @@ def _backend(result: Converted, on_node: OnNode) -> Any:
             except Exception as error:  # whatever its Python raised
                 label = result.nodes[index].label
                 result.refused.append(
-                    Refused(index, label, node.op_type, _why(error), len(result.node_of), node.outputs)
+                    Refused(index, label, node.op_type, _why(error), len(result.node_of), tuple(node.output))
                 )
                 return []
             result.node_of.extend([index] * len(operators))
