@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from .capture import Capture
     from .compare.against import Against
+    from .compare.blame import Blame
     from .hooks import Call, Hook
     from .importer.inputs import Preprocess
     from .nested import Inside
@@ -42,6 +43,7 @@ __all__ = [
     "after",
     "against",
     "before",
+    "blame",
     "dump",
     "enter",
     "open",
@@ -143,6 +145,19 @@ def against(
 
     rules = Tolerances.parse(*tolerance, rtol=rtol, atol=atol)
     return load_against(session, spec, None, names, engine_runtime, timeout, rules)
+
+
+def blame(session: Session, reference: Union[str, Reference, Against], continue_from_reference: bool = False) -> Blame:
+    """Run the net twice and judge every operator, in the run and alone, as `c2step blame` does.
+
+    `reference` are golden values that were loaded, or words that say where they are, as `against` takes them.
+    """
+    from .compare.against import Against
+    from .compare.blame import blame as judged
+
+    golden = against(session, reference) if isinstance(reference, str) else reference
+    rules = golden.tolerances if isinstance(golden, Against) else None
+    return judged(session, golden.reference if isinstance(golden, Against) else golden, rules, continue_from_reference)
 
 
 def before(*patterns: str) -> Decorator:

@@ -263,7 +263,10 @@ def matcher(net: Net, where: str) -> Matches:
     number = where[1:] if where.startswith("#") else where
     if number.isdigit():
         if int(number) >= len(net):
-            raise UsageError("there is no operator %s" % number, "predict_net has operators 0 to %d" % (len(net) - 1))
+            hint = "blob:%s is the blob of that name; " % number if str(number) in net.blobs() else ""
+            raise UsageError(
+                "there is no operator %s" % number, hint + "predict_net has operators 0 to %d" % (len(net) - 1)
+            )
         return lambda op: op.index == int(number)
     return _checked(net, where, _tests(where))
 

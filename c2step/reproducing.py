@@ -113,7 +113,7 @@ class _Cut:
         """What the operators wrote here, the last value of each blob."""
         found: Dict[str, Blob] = {}
         for step in (self.steps[op.index] for op in self.operators if op.index in self.steps):
-            for output in step.outputs:
+            for output in step.written:
                 blob = self.session.kept(output)
                 if blob is not None and blob.array is not None:
                     found[output.name] = blob

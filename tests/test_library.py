@@ -67,3 +67,12 @@ def test_golden_values_from_the_library(models):
         assert (row.output.name, stop.reason) == ("pool1", "breakpoint")
         found = blame(session, golden.reference)
         assert [judged.operator.outputs for judged in found.origins][0] == ("pool1",)
+
+
+def test_blame_takes_words_or_loaded_golden_values(models):
+    folder = os.path.join(models, "digits_ceil")
+    inputs = dict(np.load(os.path.join(folder, "input.npz")))
+    with c2step.open(os.path.join(folder, "model.onnx"), inputs) as session:
+        found = c2step.blame(session, "onnxruntime")
+        again = c2step.blame(session, c2step.against(session, "onnxruntime"))
+    assert [[judged.operator.type for judged in each.origins] for each in (found, again)] == [["MaxPool"], ["MaxPool"]]

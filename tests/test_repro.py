@@ -217,6 +217,27 @@ def test_a_net_inside_reads_a_blob_that_its_operator_does_not_list(tmp_path):
     assert alone(tmp_path / "before")[0] == alone(tmp_path / "after")[0] == 0
 
 
+def test_a_net_inside_reads_what_init_net_alone_names_and_writes_what_nobody_names(tmp_path):
+    from caffe2.proto import caffe2_pb2
+    from caffe2.python import core
+
+    x = np.array([[1, -2, 3]], np.float32)
+    inside = caffe2_pb2.NetDef(name="inside", op=[core.CreateOperator("Add", ["x", "one"], ["w"], broadcast=1)])
+    init = caffe2_pb2.NetDef(name="i", op=[core.CreateOperator("ConstantFill", [], ["one"], shape=[1], value=1.0)])
+    net = caffe2_pb2.NetDef(name="n", external_input=["x", "yes"], external_output=["y"])
+    net.op.add().CopyFrom(core.CreateOperator("If", ["yes"], [], then_net=inside))
+    net.op.add().CopyFrom(core.CreateOperator("Copy", ["w"], ["y"]))
+    for name, made in (("init.pb", init), ("net.pb", net)):
+        (tmp_path / name).write_bytes(made.SerializeToString())
+    nets = {"init_net": str(tmp_path / "init.pb"), "predict_net": str(tmp_path / "net.pb")}
+    with c2step.open(inputs={"x": x, "yes": np.array(True)}, **nets) as session:
+        session.next()
+        assert [op.index for op in session.model.predict_net.consumers("one")] == [0]
+        made = make_repro(session, "0", str(tmp_path / "out"))
+        np.testing.assert_array_equal(session.fetch("w").array, x + 1)
+    assert made.verdict == "reproduces: the same bytes in every output" and alone(tmp_path / "out")[0] == 0
+
+
 def test_the_library(shared, tmp_path):
     with opened(shared, "cases", "45_inplace_chain", in_process=True) as session:
         session.step(2)

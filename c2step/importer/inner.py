@@ -4,10 +4,11 @@
 write.  Worker side only.
 """
 
-from typing import Any, Container, Dict, Iterator, List, Tuple
+from typing import Any, Container, Dict, Iterator, List, Set, Tuple
 
 __all__ = ["inner_nets", "operators_inside", "unnamed_reads", "unnamed_writes"]
 
+_IN_PLACE = ("If", "While")
 # The argument that lists the blobs which all time steps share; they are left beside the outputs.
 _STEPPED = {"RecurrentNetwork": "recurrent_states", "RecurrentNetworkGradient": "backward_link_external"}
 
@@ -42,11 +43,26 @@ def unnamed_writes(op: Any, outer: Container[str]) -> Tuple[str, ...]:
 
 
 def unnamed_reads(op: Any, outer: Container[str]) -> Tuple[str, ...]:
-    """Blobs that the net around an operator names, and that the nets inside it may read beside its inputs."""
+    """Blobs around an operator that the nets inside it may read beside its inputs.
+
+    `outer` are the blobs that the net around it names.  What If and While run is in the same workspace and may read
+    any blob there, such as one that init_net alone names.
+    """
     if op.type == "Do" or not op.arg:  # Do names all that its net sees
         return ()
+    if op.type in _IN_PLACE:
+        names = dict.fromkeys(name for _, net in inner_nets(op) for name in _free(net))
+        return tuple(name for name in names if name not in op.input)
     names = dict.fromkeys(name for inner, _ in operators_inside(op) for name in inner.input)
     return tuple(name for name in names if name in outer and name not in op.input)
+
+
+def _free(net: Any) -> Iterator[str]:
+    """What a net reads before it writes it."""
+    written: Set[str] = set()
+    for op in net.op:
+        yield from (name for name in (*op.input, *unnamed_reads(op, ())) if name not in written)
+        written.update((*op.output, *_inside(op)))
 
 
 def _inside(op: Any) -> Iterator[str]:
