@@ -347,13 +347,6 @@ class LocalWorkspace(Workspace):
             self._created[index] = name
         return name
 
-    def prepare(self, index: int) -> None:
-        """Make an operator that is to run next; what is wrong with it is said when it runs."""
-        if self._opened is None or index in self._created or index >= len(self._opened.predict_net.op):
-            return
-        with self._current(), contextlib.suppress(RuntimeError):
-            self._net_of(index, self._operator(index))
-
     # -- looking ------------------------------------------------------------------------------
 
     def peek(self, names: Optional[Sequence[str]] = None) -> List[Dict[str, Any]]:

@@ -57,7 +57,6 @@ def main(onnx: bool = False) -> None:
         if not line:
             break
         server.answer(_read_json(line.decode("utf-8"))[0])
-        server.prepare()
     os._exit(0)  # Caffe2's own teardown may die, and nothing is left to lose
 
 
@@ -88,7 +87,6 @@ class _Server:
         self._workspace: Any = None
         self._events = EventWriter(event_log(status_path))
         self._plan: Dict[str, Any] = {}  # of the last run
-        self._next: Optional[int] = None  # the operator behind it
         self._flush = getattr(ctypes.CDLL(None), "fflush", None)
 
     def answer(self, request: Dict[str, Any]) -> None:
@@ -181,15 +179,7 @@ class _Server:
         if request["plan"] is None:
             request["plan"] = self._plan
         self._plan = request["plan"]
-        reason = self._caffe2().run(request, self._log)
-        self._next = request["last"] if reason == "done" else None
-        return reason
-
-    def prepare(self) -> None:
-        """After a run, while nobody waits, make the operator that comes next."""
-        if self._next is not None:
-            self._workspace.prepare(self._next)
-            self._next = None
+        return self._caffe2().run(request, self._log)
 
     def do_peek(self, names: Any = None) -> Any:
         return self._caffe2().peek(names)
