@@ -86,14 +86,17 @@ def without_nodes(light: Any, model: Any) -> Any:
     return init
 
 
-def infer(light: Any, notes: List[str]) -> Any:
-    """`light` with inferred shapes; where inference fails, `light` itself and a note."""
+def infer(light: Any, notes: List[str], data: bool = False) -> Any:
+    """`light` with inferred shapes; where inference fails, `light` itself and a note.
+
+    With `data`, shapes that are computed from other shapes are followed too.
+    """
     deadly = [index for index, node in enumerate(light.graph.node) if not inferable(node)]
     domains = [light.graph.node[index].domain for index in deadly]
     for index in deadly:
         light.graph.node[index].domain = "not inferred"
     try:
-        inferred = onnx.shape_inference.infer_shapes(light)
+        inferred = _inferred(light, data)
     except Exception as error:
         notes.append("shapes could not be inferred: %s" % (str(error).splitlines() or [type(error).__name__])[0])
         inferred = light
@@ -101,6 +104,15 @@ def infer(light: Any, notes: List[str]) -> Any:
         for index, domain in zip(deadly, domains):
             model.graph.node[index].domain = domain
     return inferred
+
+
+def _inferred(light: Any, data: bool) -> Any:
+    if data:
+        try:
+            return onnx.shape_inference.infer_shapes(light, data_prop=True)
+        except Exception:  # what the values of a shape break, inference without them still tells
+            pass
+    return onnx.shape_inference.infer_shapes(light)
 
 
 def inferable(node: Any) -> bool:

@@ -12,6 +12,7 @@ import numpy as np
 import onnx
 
 from c2step.importer.leftout import left_out, shortened
+from c2step.importer.ranks import ranks_forward
 from c2step.importer.values import Shape, Values
 
 __all__ = ["Applied", "CAFFE2", "NOT_REPAIRED", "Finding", "Node", "Rewriter", "Rule", "Unrepairable"]
@@ -293,6 +294,7 @@ class Rewriter:
     def process(self, node: Node) -> None:
         """Put `node`, or what its rule makes of it, into the result."""
         self.values.add_node(node.proto, node.opset)
+        ranks_forward(self.values, node.proto)
         outer, self._node = self._node, node
         self._depth += 1
         try:

@@ -129,18 +129,26 @@ class Values:
     def _infer(self, node: Any, opset: int) -> Dict[str, Any]:
         if not inferable(node):
             return {}
+        imports = [onnx.helper.make_opsetid("", opset)] + [i for i in self._imports if i.domain not in ("", "ai.onnx")]
         try:
+            if not all(name in self._types for name in node.input):
+                return self._infer_alone(node, imports)
             schema = onnx.defs.get_schema(node.op_type, opset, "" if node.domain == "ai.onnx" else node.domain)
-            types = {name: self._types[name] for name in node.input if name}
-            imports = [onnx.helper.make_opsetid("", opset)] + [
-                i for i in self._imports if i.domain not in ("", "ai.onnx")
-            ]
+            types = {name: self._types[name] for name in node.input}
             found = onnx.shape_inference.infer_node_outputs(
                 schema, node, types, input_data=self._small_data(node), opset_imports=imports
             )
         except Exception:  # unknown operator or input: what the model declares stays
             return {}
         return dict(found)
+
+    def _infer_alone(self, node: Any, imports: List[Any]) -> Dict[str, Any]:
+        """As a model of one node: infer_node_outputs wants a type for every name, that of an input left out too."""
+        known = [onnx.helper.make_value_info(n, self._types[n]) for n in dict.fromkeys(node.input) if n in self._types]
+        outputs = [onnx.ValueInfoProto(name=name) for name in node.output if name]
+        graph = onnx.helper.make_graph([node], "one", known, outputs, list(self._small_data(node).values()))
+        model = onnx.helper.make_model(graph, opset_imports=imports)
+        return {value.name: value.type for value in onnx.shape_inference.infer_shapes(model).graph.output}
 
     def _small_data(self, node: Any) -> Dict[str, Any]:
         data = {}

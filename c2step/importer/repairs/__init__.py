@@ -13,6 +13,7 @@ import onnx
 
 from ..light import Shapes, infer, light_copy, weights
 from ..onnxfile import model_opset
+from ..ranks import ranks_backward
 from ..rewriter import CAFFE2, Applied, Finding, Node, Rewriter, Rule
 from ..structure import SORTED, captured, order, structure
 from ..values import Values
@@ -113,7 +114,8 @@ def _repair(model: Any, shapes: Shapes, opset: int, fed: Dict[str, np.ndarray]) 
     wrong = structure(light.graph, opset, moved is not None)
     if moved:
         _rearrange(light.graph, moved)
-    values = Values(infer(light, notes), opset, model.graph.initializer, model.graph.sparse_initializer, fed)
+    values = Values(infer(light, notes, data=True), opset, model.graph.initializer, model.graph.sparse_initializer, fed)
+    ranks_backward(values, light.graph.node)
     rewriter = Rewriter(
         values,
         rules(),
