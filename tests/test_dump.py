@@ -7,7 +7,9 @@ import subprocess
 import sys
 
 import numpy as np
+import onnx
 import pytest
+from onnx import helper
 
 from c2step.cli import main
 from oracle import run_net, same_bytes
@@ -201,3 +203,23 @@ def test_help_and_mistakes(capsys):
     assert main(["no-such-model.onnx"]) == 3
     with contextlib.suppress(SystemExit):
         assert main(["dump"]) == 2
+
+
+@pytest.mark.parametrize("importing", ["faithful", "repaired"])
+def test_convert_says_what_opening_says(tmp_path, capsys, importing):
+    """Notes, and what lint knows that the nets will still do; a model that converts is no failure."""
+    nodes = [helper.make_node("Softmax", ["x"], ["s"], axis=1), helper.make_node("LogSoftmax", ["s"], ["y"], axis=1)]
+    path = str(tmp_path / "model.onnx")
+    shape, kind = [1, 3, 4, 4], onnx.TensorProto.FLOAT
+    declared = [[helper.make_tensor_value_info(name, kind, shape)] for name in "xy"]
+    model = helper.make_model(helper.make_graph(nodes, "g", *declared), ir_version=8)
+    model.opset_import[0].version = 13
+    onnx.save(model, path)
+    words = [path, "--import", importing]
+    assert main(words + ["--random-inputs", "0", "-c", "where"]) == 0
+    opening = [line for line in capsys.readouterr().err.splitlines() if line.startswith(("note: ", "lint: "))]
+    assert main(["convert", *words, "-o", str(tmp_path / "nets")]) == 0
+    told = capsys.readouterr()
+    assert told.err.splitlines() == [line for line in opening if "drawn" not in line]
+    assert [line for line in told.err.splitlines() if line.startswith("lint: ")] or importing == "repaired"
+    assert [os.path.basename(line) for line in told.out.splitlines()] == ["init_net.pb", "predict_net.pb"]

@@ -10,7 +10,7 @@ from ..errors import ExitStatus
 from ..launch import unpack_folder
 from ..workspace.process import ProcessWorkspace
 from ..workspace.runtime import find_runtime
-from .options import add_model, say, show_output, spec_of
+from .options import add_model, say, say_findings, show_output, spec_of
 
 __all__ = ["add_arguments", "run"]
 
@@ -29,6 +29,7 @@ def run(options: argparse.Namespace) -> int:
         found = workspace.open(dict(spec_of(options), **unpack_folder(workspace, options.model)))
         for note in found["notes"]:
             say("note: %s" % note)
+        say_findings(found["findings"], options.importing)
         for path in workspace.convert(os.path.abspath(options.output), options.text):
             print(path)
     finally:

@@ -107,11 +107,10 @@ def opened(options: argparse.Namespace, keep: Optional[Keep] = None) -> Session:
     session = quietly_opened(options, options.runtime, keep)
     for note in list(session.model.notes) + session.notes:
         say("note: %s" % note)
-    left = [f for f in session.model.findings if options.importing == "faithful" or not f["repair"]]
     if getattr(options, "max_memory", None):
         for line in memory_lines(session, options.max_memory):
             say(line)
-    _say_findings([finding for finding in left if finding["effect"] != "note"])
+    say_findings(session.model.findings, options.importing)
     return session
 
 
@@ -150,8 +149,10 @@ def spec_of(options: argparse.Namespace) -> Dict[str, Any]:
     return model_spec(*paths, options.importing, parse_dims(options.dim), options.partial, options.backend)
 
 
-def _say_findings(findings: List[Dict[str, Any]]) -> None:
-    """Lint's short form: what is known beforehand, at most a few lines."""
+def say_findings(found: List[Dict[str, Any]], importing: str) -> None:
+    """Lint's short form: what is known beforehand and was not repaired, at most a few lines."""
+    left = [finding for finding in found if importing == "faithful" or not finding["repair"]]
+    findings = [finding for finding in left if finding["effect"] != "note"]
     for finding in findings[:_SHOWN_FINDINGS]:
         say("lint: %s at %s %s: %s" % (finding["effect"], finding["op_type"], finding["node"], finding["message"]))
     if len(findings) > _SHOWN_FINDINGS:
