@@ -27,7 +27,7 @@ import numpy as np
 from .blob import INT8, MISSING, OTHER, STRING, TENSOR, Blob, BlobSummary
 from .errors import CaptureError, near
 from .leftovers import runs
-from .npy import npy_header, read_npy, write_new, write_npy
+from .npy import npy_header, read_npy, why_unreadable, write_new, write_npy
 
 __all__ = [
     "NPY_HEADER",
@@ -169,7 +169,8 @@ def read_blob(
         else:
             array = _load(path, mapped)
     except _UNREADABLE as error:
-        raise CaptureError("cannot read blob %s from %s: %s" % (name, path, error)) from error
+        reason = str(error) if kind == STRING or _PACKED.fullmatch(path) else why_unreadable(path, error)
+        raise CaptureError("cannot read blob %s from %s: %s" % (name, path, reason)) from error
     return Blob(name, kind, array, scale, zero_point)
 
 

@@ -13,9 +13,10 @@ from typing import Any, List, Optional, Tuple
 
 import numpy as np
 
-__all__ = ["npy_header", "read_npy", "write_new", "write_npy"]
+__all__ = ["npy_header", "read_npy", "why_unreadable", "write_new", "write_npy"]
 
 _SMALL = 1 << 16  # bytes of a file that is read at once instead of being mapped
+_MAGIC = b"\x93NUMPY"
 _START = re.compile(
     rb"\x93NUMPY\x01\x00(..)\{'descr': '([<>|=][a-zA-Z]\d+)', 'fortran_order': False, "
     rb"'shape': \((|\d+,|\d+(?:, \d+)+)\), \} *\n",
@@ -69,6 +70,23 @@ def _by_numpy(path: str, mapped: bool, private: bool) -> np.ndarray:
         found.close()
         raise ValueError("it is an archive of arrays, no .npy file")
     return np.asarray(found)
+
+
+def why_unreadable(path: str, error: Exception) -> str:
+    """What is wrong with an array's file that could not be read: numpy takes whatever it does not know for a pickle."""
+    reason = getattr(error, "strerror", None)
+    if reason:
+        return str(reason)
+    with contextlib.suppress(OSError):
+        with open(path, "rb") as file:
+            start = file.read(len(_MAGIC))
+        if not start:
+            return "it is empty"
+        if start != _MAGIC and start[:2] != b"PK":
+            return "it is no %s file" % (".npz" if path.lower().endswith(".npz") else ".npy")
+    if "allow_pickle" in str(error):
+        return "it holds Python objects, no numbers"
+    return (str(error).split("\n") or [""])[0] or type(error).__name__
 
 
 @functools.lru_cache(maxsize=1024)

@@ -4,7 +4,13 @@ import numpy as np
 import pytest
 
 from c2step import npy
+from c2step.capture import read_blob
+from c2step.cli import quant
+from c2step.errors import CaptureError, InputError
+from c2step.importer.inputs import load_npy, read_inputs
 from c2step.npy import read_npy
+from c2step.references.reference import open_folder, open_npz
+from c2step.repl.arrays import read_value
 
 ARRAYS = [
     np.arange(24, dtype=np.float32).reshape(2, 3, 4),
@@ -66,3 +72,45 @@ def test_usual_files_do_not_go_through_numpys_own_reader(tmp_path, monkeypatch):
     np.save(path, np.zeros((1, 8, 8, 8), np.float32))
     monkeypatch.setattr(npy, "_by_numpy", None)
     assert read_npy(path).shape == (1, 8, 8, 8)
+
+
+JUNK = {
+    "four bytes": (b"junk", "it is no .npy file"),
+    "text": (b"0.5, 0.25\n" * 9, "it is no .npy file"),
+    "nothing": (b"", "it is empty"),
+}
+
+
+@pytest.mark.parametrize("what", sorted(JUNK))
+def test_what_is_no_array_is_said_without_pickles(tmp_path, what):
+    """Every reader of people's own files has the same words, and names the file."""
+    content, words = JUNK[what]
+    path = str(tmp_path / "a.npy")
+    (tmp_path / "a.npy").write_bytes(content)
+    reading = {
+        "an input": lambda: load_npy(path, "x"),
+        "a blob": lambda: read_blob(path, "x"),
+        "a value at the prompt": lambda: read_value(None, path, "x"),
+        "a folder of golden values": lambda: open_folder(str(tmp_path)).blob("a"),
+        "quant": lambda: quant.read_inputs(["x=" + path]),
+    }
+    for how, read in reading.items():
+        with pytest.raises((CaptureError, InputError)) as error:
+            read()
+        assert words in str(error.value) and "a.npy" in str(error.value) and "pickle" not in str(error.value), how
+
+
+def test_what_is_no_archive_of_arrays_is_said_without_pickles(tmp_path):
+    path = tmp_path / "a.npz"
+    path.write_bytes(b"junk")
+    for read in (lambda: open_npz(str(path)), lambda: read_inputs([str(path)], [], None)):
+        with pytest.raises((CaptureError, InputError), match="no .npz file") as error:
+            read()
+        assert "pickle" not in str(error.value)
+
+
+def test_an_array_of_objects_is_said_to_be_one(tmp_path):
+    path = str(tmp_path / "a.npy")
+    np.save(path, np.array([{"a": 1}], dtype=object), allow_pickle=True)
+    with pytest.raises(InputError, match="it holds Python objects, no numbers"):
+        load_npy(path, "x")

@@ -12,14 +12,16 @@ import json
 import math
 import os
 import shutil
+import zipfile
 from typing import Any, Dict, List
 
 import numpy as np
 
 from ..analyses.quant import LeftOut, Quantised, left_out, quant
-from ..errors import ExitStatus, UsageError
+from ..errors import ExitStatus, InputError, UsageError
 from ..launch import input_words
 from ..leftovers import scratch_folder
+from ..npy import why_unreadable
 from ..references import Reference, load, make_onnxruntime
 from ..references.sources import Elsewhere
 from ..render import number, quote, table
@@ -68,8 +70,11 @@ def read_inputs(words: List[str]) -> Dict[str, np.ndarray]:
     found: Dict[str, np.ndarray] = {}
     for word in words:
         name, _, path = word.rpartition("=")
-        loaded = np.load(path, allow_pickle=False)
-        found.update({name: loaded} if isinstance(loaded, np.ndarray) else dict(loaded))
+        try:
+            loaded = np.load(path, allow_pickle=False)
+            found.update({name: loaded} if isinstance(loaded, np.ndarray) else dict(loaded))
+        except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+            raise InputError("cannot read %s: %s" % (quote(path), why_unreadable(path, error))) from error
     return found
 
 

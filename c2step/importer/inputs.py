@@ -13,6 +13,7 @@ import numpy as np
 from ..blob import Blob
 from ..errors import InputError, near
 from ..model import Declared
+from ..npy import why_unreadable
 
 __all__ = [
     "IMAGES",
@@ -221,7 +222,7 @@ def load_npy(path: str, name: str) -> np.ndarray:
         found = np.load(path, allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
         raise InputError(
-            "%s: cannot read %s: %s" % (name, path, _first_line(error)),
+            "%s: cannot read %s: %s" % (name, path, why_unreadable(path, error)),
             ".npy, .npz, an ONNX TensorProto .pb or an image is wanted",
         ) from error
     if not isinstance(found, np.ndarray):  # an archive, whatever its name is
@@ -236,16 +237,12 @@ def _load_npz(path: str) -> Dict[str, np.ndarray]:
             arrays = {key: archive[key] for key in archive.files}
     except Exception as error:  # zipfile, numpy and the operating system each raise their own
         raise InputError(
-            "cannot read %s: %s" % (path, _first_line(error)), ".npz with one array for each input is wanted"
+            "cannot read %s: %s" % (path, why_unreadable(path, error)), ".npz with one array for each input is wanted"
         ) from error
     for key, array in arrays.items():
         if not isinstance(array, np.ndarray):  # numpy gives the bytes of a file that is no .npy
             raise InputError("%s is no .npz: it holds %s, which is no array" % (path, key), "np.savez writes one")
     return arrays
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).split("\n") or [""])[0] or type(error).__name__
 
 
 def check_inputs(

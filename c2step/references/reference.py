@@ -12,6 +12,7 @@ from ..capture import HEADER, Capture, StoredBlob
 from ..errors import CaptureError, near
 from ..history import Kept
 from ..net import Net
+from ..npy import why_unreadable
 
 __all__ = ["Reference", "open_capture", "open_folder", "open_npz", "open_onnx_values"]
 
@@ -154,7 +155,7 @@ def open_npz(path: str, name_map: Optional[str] = None) -> Reference:
         with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
             keys = list(archive.files)
     except _UNREADABLE as error:
-        raise CaptureError("%s is no .npz file of named arrays: %s" % (path, error)) from error
+        raise CaptureError("%s is no .npz file of named arrays: %s" % (path, why_unreadable(path, error))) from error
     names = _names(name_map or _beside(path), keys)
     reference = Reference(path, {"kind": "reference", "engine": "file"})
     for key in keys:
@@ -168,7 +169,7 @@ def _from_archive(path: str, key: str, name: str) -> Load:
             with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
                 array = archive[key]
         except _UNREADABLE as error:
-            raise CaptureError("cannot read %s from %s: %s" % (name, path, error)) from error
+            raise CaptureError("cannot read %s from %s: %s" % (name, path, why_unreadable(path, error))) from error
         return Blob(name, STRING if array.dtype.kind in "SU" else TENSOR, array)
 
     return load
@@ -215,8 +216,8 @@ def _from_file(path: str, name: str) -> Load:
                 array = np.load(path, mmap_mode="r", allow_pickle=False)
             except ValueError:  # an empty array cannot be mapped
                 array = np.load(path, allow_pickle=False)
-        except (OSError, ValueError) as error:
-            raise CaptureError("cannot read %s from %s: %s" % (name, path, error)) from error
+        except _UNREADABLE as error:
+            raise CaptureError("cannot read %s from %s: %s" % (name, path, why_unreadable(path, error))) from error
         return Blob(name, STRING if array.dtype.kind in "SU" else TENSOR, array)
 
     return load

@@ -9,6 +9,7 @@ import numpy as np
 from ..blob import STRING, TENSOR, Blob
 from ..capture import Capture
 from ..errors import InputError, near
+from ..npy import why_unreadable
 from ..render import quote
 from .context import Context
 
@@ -58,5 +59,4 @@ def _read_numpy(path: str, name: str) -> Tuple[str, np.ndarray]:
             member = name if name in found.files else _only(found.files, path, name)
             return member, np.asarray(found[member])
     except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
-        reason = getattr(error, "strerror", None) or "it holds no numpy array (%s)" % str(error).split("\n")[0]
-        raise InputError("cannot read %s: %s" % (quote(path), reason)) from None
+        raise InputError("cannot read %s: %s" % (quote(path), why_unreadable(path, error))) from None

@@ -11,6 +11,7 @@ import numpy as np
 from ..errors import InputError
 from ..importer.inputs import IMAGES, load_npy
 from ..model import Declared
+from ..npy import why_unreadable
 
 __all__ = ["Inputs", "Item", "Items", "digest_of", "find_items"]
 
@@ -275,7 +276,7 @@ def _members(path: str) -> Dict[str, str]:
             return {name[:-4]: name for name in archive.namelist() if name.endswith(".npy")}
     except (OSError, zipfile.BadZipFile) as error:
         raise InputError(
-            "cannot read %s: %s" % (path, error), ".npz with one array for each input is wanted"
+            "cannot read %s: %s" % (path, why_unreadable(path, error)), ".npz with one array for each input is wanted"
         ) from error
 
 
