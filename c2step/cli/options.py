@@ -2,7 +2,7 @@
 
 import argparse
 import sys
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, Iterable, Optional
 
 from ..budget import memory_lines
 from ..errors import UsageError
@@ -149,7 +149,7 @@ def spec_of(options: argparse.Namespace) -> Dict[str, Any]:
     return model_spec(*paths, options.importing, parse_dims(options.dim), options.partial, options.backend)
 
 
-def say_findings(found: List[Dict[str, Any]], importing: str) -> None:
+def say_findings(found: Iterable[Dict[str, Any]], importing: str) -> None:
     """Lint's short form: what is known beforehand and was not repaired, at most a few lines."""
     left = [finding for finding in found if importing == "faithful" or not finding["repair"]]
     findings = [finding for finding in left if finding["effect"] != "note"]
