@@ -71,6 +71,12 @@ def test_what_a_run_wants_is_said_once(tiny):
     assert first > 250 and (read_bytes(tiny) - before) / 50 < 120
 
 
+def test_no_operator_is_made_before_it_is_asked_for(tiny):
+    """Its constructor may hang or die; it would leave an output without a value here."""
+    tiny.step()
+    assert [row["kind"] for row in tiny.workspace.peek(["x1", "x2"])] == ["tensor", "missing"]
+
+
 def test_looking_at_steps_that_ran_asks_nobody(tiny):
     tiny.cont()
     assert requests(tiny, lambda: [tiny.summary("x%d" % i, 1) for i in range(1, 201)]) == 0
