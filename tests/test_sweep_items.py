@@ -123,6 +123,11 @@ def test_inputs_of_a_script(tmp_path):
         find_items(np.zeros((4, 3)), X)
 
 
+def test_one_dict_is_not_taken_for_paths():
+    with pytest.raises(InputError, match="one dict of arrays"):
+        find_items({"x": np.zeros(3)}, [Declared("x")])
+
+
 @pytest.mark.parametrize("made", ["empty", "no text"])
 def test_what_holds_no_inputs_is_said(tmp_path, made):
     path = tmp_path / "data"

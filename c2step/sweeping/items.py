@@ -91,6 +91,8 @@ def find_items(inputs: Inputs, declared: Sequence[Declared], batch: Optional[int
     axis, of which `batch` make an input; without it what the model declares must leave no doubt.  What must be
     unpacked for that goes into `folder`.  InputError says what does not fit.
     """
+    if isinstance(inputs, dict):
+        raise InputError("inputs are one dict of arrays", "[{...}] is one input, [{...}, {...}] are two")
     if not isinstance(inputs, str):
         return _given(inputs, declared)
     if os.path.isdir(inputs):
