@@ -1,5 +1,6 @@
 """Runs operators on a timeline, with a pause wherever a breakpoint, a watch or a patch needs one."""
 
+import gc
 from dataclasses import dataclass, replace
 from typing import Any, Callable, Dict, List, Optional, Sequence, Set, Tuple
 
@@ -194,7 +195,13 @@ class Runner:
         return result
 
     def _on_events(self, events: Sequence[Event]) -> None:
-        steps = self._take_in(events)
+        collecting = gc.isenabled()
+        gc.disable()  # nothing made here can be garbage, and looking for some takes a fifth of the time
+        try:
+            steps = self._take_in(events)
+        finally:
+            if collecting:
+                gc.enable()
         if self._raised is not None or self.on_step is _not_told:
             return
         try:
