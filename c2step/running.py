@@ -4,7 +4,7 @@ import gc
 from dataclasses import dataclass, replace
 from typing import Any, Callable, Dict, List, Optional, Sequence, Set, Tuple
 
-from .blob import MISSING, OTHER, UNINITIALISED
+from .blob import MISSING, UNINITIALISED
 from .breakpoints import Breakpoints, Sets
 from .calling import Calling
 from .errors import WorkerDied, WorkerTimeout
@@ -19,7 +19,7 @@ from .wraps import Wraps
 
 __all__ = ["Runner", "Stop"]
 
-_NOT_WRITTEN = (UNINITIALISED, MISSING, OTHER)
+_NOT_WRITTEN = (UNINITIALISED, MISSING)
 
 
 @dataclass(frozen=True, repr=False)
