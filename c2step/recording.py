@@ -153,10 +153,14 @@ class Recording:
         self._bytes += len(data) + NPY_HEADER
         return self._pack.add(dtype, shape, data)
 
-    def flush(self) -> None:
-        """Write what was added: first the values, then the journal that names them."""
+    def flush_values(self) -> None:
+        """Write the bytes of small tensors; CaptureError where there is no room, and none of them is kept then."""
         if self._pack is not None:
             self._pack.flush()
+
+    def flush(self) -> None:
+        """Write what was added: first the values, then the journal that names them."""
+        self.flush_values()
         self._when = time.monotonic()
         steps, self._steps = self._steps, []
         if steps:

@@ -154,11 +154,15 @@ class Timeline(Intake):
     def revive(self) -> str:
         """Put a new worker where the dead one stood; returns what must be said about it."""
         self.history.forget_values()
-        self.workspace.open(self._spec)
-        self._initialise()
-        for name, array in self.inputs.items():
-            self.workspace.feed(name, array)
-        return self.catch_up()
+        try:
+            self.workspace.open(self._spec)
+            self._initialise()
+            for name, array in self.inputs.items():
+                self.workspace.feed(name, array)
+            return self.catch_up()
+        except BaseException:
+            self.workspace.give_up()  # nobody may take it for what it should be
+            raise
 
     def catch_up(self) -> str:
         """Bring a workspace that was just initialised to where the history is; returns what must be said about it."""

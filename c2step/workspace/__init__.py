@@ -185,6 +185,9 @@ class Workspace:
         """Take that back, where nothing ran that it could stop."""
         raise NotImplementedError
 
+    def give_up(self) -> None:
+        """What was opened is not as it should be: where it can be let go of, the next request begins with `on_lost`."""
+
     def close(self) -> None:
         """Let go of everything."""
         raise NotImplementedError

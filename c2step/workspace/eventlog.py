@@ -1,9 +1,11 @@
 """What operators gave, on its way from the worker to the front: a file to which an event is added after each operator.
 
 The events are there even where the next operator ends the worker, and the front reads them while the worker runs.
-Each has its size in front, which says whether it is whole.
+Each has its size in front, which says whether it is whole.  Where one cannot be written, nothing of it is there.
 """
 
+import contextlib
+import errno
 import json
 import math
 import os
@@ -11,6 +13,7 @@ import struct
 from typing import Dict, List, Tuple
 
 from ..blob import TENSOR, BlobSummary
+from ..errors import CaptureError
 from . import Event, LargeEvent, SmallEvent, StepEvent
 
 __all__ = ["EventReader", "EventWriter", "event_log"]
@@ -38,11 +41,12 @@ class EventWriter:
     """The worker's side."""
 
     def __init__(self, path: str) -> None:
+        self._path = path
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         self._forms: Dict[_Form, bytes] = {}
 
     def write(self, event: Event) -> None:
-        """Add one event."""
+        """Add one event; CaptureError where there is no room for it, and nothing of it is there then."""
         if isinstance(event, SmallEvent):
             index, seconds, dtype, shape, values, pack = event
             rest = self._form(dtype, shape) + values
@@ -52,7 +56,17 @@ class EventWriter:
         else:
             text = json.dumps(event).encode("utf-8")
             data = _HEAD.pack(len(text), _IS_JSON) + text
-        os.write(self._file, data)
+        written = 0
+        try:
+            while written < len(data):
+                written += os.write(self._file, data[written:])
+        except OSError as error:
+            self._take_back(written)
+            raise _no_room(error, os.path.dirname(self._path)) from error
+
+    def _take_back(self, written: int) -> None:
+        with contextlib.suppress(OSError):
+            os.ftruncate(self._file, os.fstat(self._file).st_size - written)
 
     def _large(self, event: LargeEvent) -> bytes:
         index, seconds, summary, file = event
@@ -74,20 +88,30 @@ def _packed_form(dtype: str, shape: Tuple[int, ...]) -> bytes:
     return _FORM.pack(_DTYPES.index(dtype), len(shape)) + struct.pack("<%dI" % len(shape), *shape)
 
 
+def _no_room(error: OSError, folder: str) -> CaptureError:
+    what = "is full" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "takes no more: %s" % error.strerror
+    hint = "free space there, or set TMPDIR to another folder and start again"
+    return CaptureError("the scratch folder %s %s" % (folder, what), hint)
+
+
 class EventReader:
     """The front's side, which also empties the log, before a run."""
 
     def __init__(self, path: str) -> None:
         self._file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
         self._place = 0
-        self._torn = False
+        self._torn = self._left = False
         self._forms: Dict[bytes, _Form] = {}
 
     def clear(self) -> None:
         """Begin anew; the worker must be idle."""
-        if self._torn or self._place > _LONG:
+        if self._torn or self._left or self._place > _LONG:
             os.ftruncate(self._file, 0)
-            self._place, self._torn = 0, False
+            self._place, self._torn, self._left = 0, False, False
+
+    def leave(self) -> None:
+        """Begin anew at the next `clear`, since the worker that writes here ends."""
+        self._left = True
 
     def read(self) -> List[Event]:
         """The events that were added since the last call; one that is not whole yet is left for the next."""

@@ -157,6 +157,8 @@ class ProcessWorkspace(Workspace):
             if self._replies in ready:
                 message = self._receive(do)
                 if message is not None:
+                    if message.get("lost"):
+                        self.give_up()
                     return _result(message)
             found = take()
             if pause:  # often while much is going on, seldom while an operator takes its time
@@ -250,6 +252,17 @@ class ProcessWorkspace(Workspace):
             with contextlib.suppress(ProcessLookupError):
                 self.runtime.kill(self._process.pid)
 
+    def give_up(self) -> None:
+        """End the worker, whose blobs are not those that the front knows of."""
+        process = self._process
+        if process:
+            self._drain()
+            self._events.leave()
+            with contextlib.suppress(ProcessLookupError):
+                self.runtime.kill(process.pid)
+            process.wait()
+            self._let_go()
+
     @property
     def alive(self) -> bool:
         """Whether a worker is running."""
@@ -326,8 +339,8 @@ class ProcessWorkspace(Workspace):
         try:
             reason = str(self._request("run", take, request))
         finally:
-            self._status.ask_stop(False)
             take()
+            self._status.ask_stop(False)  # also where the last events asked for it
             if raised:
                 raise raised[0]
         return reason

@@ -116,6 +116,8 @@ class _Server:
             }
         except Exception:
             reply = {"bug": traceback.format_exc()}
+        if reply and request["do"] == "run":  # an operator may have run of which the front has heard nothing
+            reply["lost"] = True
         self._status.enter(IDLE)
         self._send(json.dumps(reply) if reply else text)
 
