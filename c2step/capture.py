@@ -102,23 +102,25 @@ class Pack:
         return name
 
     def flush(self) -> None:
-        """Write what was taken; CaptureError where the disk is full, and nothing of it is there then."""
+        """Write what was taken; CaptureError where the disk is full, and all of it waits for the next time then."""
         if not self._waiting:
             return
-        data, self._waiting = b"".join(self._waiting), []
+        data = b"".join(self._waiting)
         try:
             if self._file.write(data) != len(data):
                 raise OSError(errno.ENOSPC, "no space left")
         except OSError as error:
-            self._end -= len(data)
-            self._file.truncate(self._end)
+            self._file.truncate(self._end - len(data))
             raise disk_error(error, self._path) from error
+        self._waiting = []
 
     def cut(self, end: int) -> None:
         """Take away what was added from this place on."""
-        self.flush()
+        data = b"".join(self._waiting)
+        written = self._end - len(data)
+        self._waiting = [data[: end - written]] if end > written else []
         self._end = end
-        self._file.truncate(end)
+        self._file.truncate(min(end, written))
 
     def close(self) -> None:
         """Close the file."""

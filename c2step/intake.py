@@ -77,17 +77,14 @@ class Intake:
         return [add(e.dtype, e.shape, e.data) if isinstance(e, SmallEvent) else None for e in events]
 
     def _packed(self, events: Sequence[Event]) -> List[Optional[str]]:
-        """Keep the bytes of small tensors; the names of their files, none where there is no room for all."""
+        """Keep the bytes of small tensors; the names of their files."""
         files: List[Optional[str]] = [None] * len(events)
         try:
             for at, event in enumerate(events):
                 if isinstance(event, SmallEvent) and event.pack:
                     files[at] = self.recording.pack(event.dtype, event.shape, event.data)
-            if not self.recording.late:
-                self.recording.flush_values()  # before anything says where they are
         except CaptureError as error:
             self._is_full(error)
-            return [None] * len(events)
         return files
 
     def _plain_step(

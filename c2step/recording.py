@@ -153,18 +153,14 @@ class Recording:
         self._bytes += len(data) + NPY_HEADER
         return self._pack.add(dtype, shape, data)
 
-    def flush_values(self) -> None:
-        """Write the bytes of small tensors; CaptureError where there is no room, and none of them is kept then."""
-        if self._pack is not None:
-            self._pack.flush()
-
     def flush(self) -> None:
         """Write what was added: first the values, then the journal that names them."""
-        self.flush_values()
+        if self._pack is not None:
+            self._pack.flush()
         self._when = time.monotonic()
-        steps, self._steps = self._steps, []
-        if steps:
-            self._begun().add_lines("".join(map(self._journal.line, steps)))
+        if self._steps:
+            self._begun().add_lines("".join(map(self._journal.line, self._steps)))
+            self._steps = []  # where there is no room for them they wait for the next time
 
     def flush_in_time(self) -> None:
         """Write what was added, unless that may still wait."""
@@ -186,7 +182,7 @@ class Recording:
 
     def event(self, kind: str, **what: Any) -> None:
         """Journal what is no operator: going back, a feed."""
-        if self.late:
+        if self._steps:
             self.flush()
         if self.keep.journal:
             self._begun().add(dict(event=kind, **what))
