@@ -19,7 +19,7 @@ from c2step.cli import main
 from c2step.cli.against import reference_for
 from c2step.compare.blame import blame
 from c2step.compare.tolerance import Tolerances
-from c2step.errors import C2StepError, CaptureError, ConversionError, InputError, UsageError
+from c2step.errors import C2StepError, CaptureError, ConversionError, InputError, UsageError, WorkerDied
 from c2step.recording import Keep
 from c2step.references.making import OnnxRuntime
 from reference_support import node, write_model
@@ -199,10 +199,46 @@ def test_ctrl_c_ends_it_cleanly_and_the_same_command_goes_on(digits, cnn, checko
     family = below(running.pid, "c2step")
     os.killpg(running.pid, signal.SIGINT)
     printed, said = running.communicate(timeout=60)
-    assert running.returncode == 130 and "the same command goes on with the others" in said and not printed
+    assert running.returncode == 130 and not printed
+    wanted = "%d rows are kept in %s; the same command goes on with the others" % (len(rows_of(out)), out)
+    assert wanted in said.splitlines()
     assert len(family) >= 4 and not any(os.path.exists("/proc/%d" % pid) for pid in family)
     rows = rows_of(out)
     assert 3 < len(rows) < 200 and all(json.loads(row)["status"] == "ok" for row in rows)
+
+
+@pytest.mark.parametrize("kept", [True, False], ids=["kept", "not kept"])
+def test_ctrl_c_before_anything_is_done_says_what_is_kept(digits, cnn, monkeypatch, capsys, tmp_path, kept):
+    """Whether the keys reach this process first or the worker that Ctrl-C ends."""
+    words = ["sweep", cnn, "--inputs", digits] + (["-o", str(tmp_path / "o")] if kept else [])
+    for end in (KeyboardInterrupt(), WorkerDied("the worker was ended", by_user=True)):
+
+        def ended(*_, end=end):
+            raise end
+
+        monkeypatch.setattr("c2step.cli.sweep.run_sweep", ended)
+        assert main(words) == 130
+        said = capsys.readouterr().err.splitlines()
+        wanted = "0 rows are kept in %s; the same command goes on with the others" % (tmp_path / "o")
+        assert said == [
+            wanted if kept else "no row is kept: with -o DIR they are, and the same command goes on",
+            "interrupted",
+        ]
+
+
+def test_what_was_done_to_inputs_is_noted_once(cnn, capsys, tmp_path):
+    folder = tmp_path / "inputs"
+    folder.mkdir()
+    for number, dtype in enumerate(["float64", "float32", "float64"]):
+        np.save(str(folder / ("%d.npy" % number)), np.full((1, 1, 8, 8), 0.5, dtype))
+    for jobs in ("1", "2"):
+        words = ["sweep", cnn, "--inputs", str(folder), "-o", str(tmp_path / jobs), "--jobs", jobs, "--json"]
+        for _ in range(2):  # the second time every row is there
+            assert main(words) == 0
+            told = capsys.readouterr()
+            notes = [line for line in told.err.splitlines() if "float64" in line]
+            note = "input digits: float64 was cast to float32, as declared (2 of 3 inputs)"
+            assert notes == ["sweep: note: " + note] and note in json.loads(told.out)["notes"]
 
 
 def test_one_file_json_csv_and_as_many_jobs_as_fit_into_memory(models, checkout, tmp_path):

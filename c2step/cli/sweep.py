@@ -17,8 +17,10 @@ import sys
 import time
 from typing import Optional
 
-from ..errors import UsageError
+from ..errors import UsageError, WorkerDied
 from ..importer.inputs import parse_dims
+from ..render import quote
+from ..sweeping.folder import kept_rows
 from ..sweeping.plan import Plan
 from ..sweeping.running import run_sweep
 from ..sweeping.text import sweep_lines
@@ -68,10 +70,10 @@ def run(options: argparse.Namespace) -> int:
     try:
         found = run_sweep(_plan(options), options.inputs, options.output, options.jobs, options.dask, options.batch,
                           progress.tell, progress.show)  # fmt: skip
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, WorkerDied) as error:
         progress.end()
-        if options.output and progress.done is not None:
-            say("%d inputs are done; the same command goes on with the others" % progress.done)
+        if isinstance(error, KeyboardInterrupt) or error.by_user:
+            say(_kept(options.output))
         raise
     progress.end()
     for path, what in ((options.csv, "operators"), (options.inputs_csv, "inputs")):
@@ -80,6 +82,15 @@ def run(options: argparse.Namespace) -> int:
             say("wrote %s" % path)
     print(json.dumps(found.to_json(), indent=1) if options.json else "\n".join(sweep_lines(found.to_json())))
     return int(found.status)
+
+
+def _kept(directory: Optional[str]) -> str:
+    """What is left of a sweep that was interrupted."""
+    if not directory:
+        return "no row is kept: with -o DIR they are, and the same command goes on"
+    count = kept_rows(directory)
+    rows = "%d row%s kept" % (count, " is" if count == 1 else "s are")
+    return "%s in %s; the same command goes on with the others" % (rows, quote(directory))
 
 
 def _plan(options: argparse.Namespace) -> Plan:

@@ -16,12 +16,23 @@ from typing import Any, Dict, Iterable, Iterator, Mapping, Optional
 from ..capture import disk_error
 from ..errors import CaptureError, UsageError
 
-__all__ = ["SweepFolder"]
+__all__ = ["SweepFolder", "kept_rows"]
 
 HEADER, ROWS, DRAWN = "sweep.json", "rows.jsonl", "drawn.npz"
 _KIND = "sweep"
 _NEW = "name a new folder with -o, or give what it was made with"
 _SHOWN = 3
+
+
+def kept_rows(path: str) -> int:
+    """How many inputs are done in the folder of a sweep that has ended; 0 where none is there."""
+    if not os.path.exists(os.path.join(path, HEADER)):
+        return 0
+    try:
+        with open(os.path.join(path, ROWS), "rb") as file:
+            return sum(line.endswith(b"\n") for line in file)
+    except OSError:
+        return 0
 
 
 class SweepFolder:

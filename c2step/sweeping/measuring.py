@@ -44,6 +44,7 @@ class Measurer:
         self._declares: Dict[str, Any] = {}
         self._spec: Dict[str, Any] = {}
         self._shapes: Optional[Tuple[Any, ...]] = None
+        self._notes: List[str] = []
         self._session: Optional[Session] = None
         self._source: Optional[Source] = None
 
@@ -89,7 +90,7 @@ class Measurer:
         if unfed:
             raise InputError("input %s has no value" % unfed[0], "feed all inputs: %s" % _named(session))
         row = self._blamed(session, key) if self.plan.against else self._ran(session)
-        return dict(row, fed=fed(session.inputs))
+        return dict(row, fed=fed(session.inputs), **({"notes": self._notes} if self._notes else {}))
 
     # -- opening ------------------------------------------------------------------------------
 
@@ -98,6 +99,7 @@ class Measurer:
         plan, declares = self.plan, self.declares()
         assert self._workspace
         found = read_fed(self._workspace, declares, inputs, plan.dims, plan.seed, plan.as_float32, plan.preprocessing())
+        self._notes = found.notes
         spec = dict(self._spec, **fed_spec(found))
         shapes = (spec["input_shapes"], spec["input_values"] if plan.importing == "repaired" else None)
         if self._session is None or self._shapes != shapes:

@@ -123,6 +123,7 @@ class Report:
         self._worst: List[Tuple[Tuple[float, ...], Dict[str, Any]]] = []
         self._troubles: List[Dict[str, Any]] = []
         self._counts: Dict[str, int] = {}
+        self._notes: Dict[str, int] = {}
 
     def add(self, position: int, row: Mapping[str, Any]) -> None:
         """Take in the row of the input at a position."""
@@ -134,6 +135,8 @@ class Report:
         if row["status"] != "ok":
             self._verdicts["NONE"] = self._verdicts.get("NONE", 0) + 1
             return
+        for note in row.get("notes", ()):
+            self._notes[note] = self._notes.get(note, 0) + 1
         self._features.add(position, row["fed"])
         if "verdict" in row:
             self._blamed(position, row)
@@ -164,6 +167,11 @@ class Report:
                 if key not in blobs:
                     blobs[key] = _Blob(self._columns)
                 blobs[key].add(position, blob)
+
+    def notes(self) -> List[str]:
+        """What was done to inputs before they were fed, and to how many of them."""
+        said = ["%s (%d of %d inputs)" % (note, count, self._length) for note, count in self._notes.items()]
+        return said[:SHOWN]
 
     def to_json(self) -> Dict[str, Any]:
         """Everything, as JSON."""

@@ -212,5 +212,9 @@ class _Sweeping:
         report = Report(len(items), lambda position: items[position].id)
         for position, row in enumerate(self.folder.read(self.folder.path, places)):
             report.add(position, row)
-        about = {"model": self.said.get("model"), "against": self.plan.against, "notes": self.said.get("notes", [])}
+        notes = report.notes()
+        for note in notes:
+            self.tell("note: " + note)
+        about = {"model": self.said.get("model"), "against": self.plan.against}
+        about["notes"] = [*self.said.get("notes", ()), *notes]
         return dict(about, **report.to_json()), places
