@@ -20,6 +20,7 @@ from enum import IntEnum
 from typing import Dict, Iterable, List, Optional
 
 __all__ = [
+    "ELSEWHERE",
     "C2StepError",
     "CaptureError",
     "ConversionError",
@@ -34,6 +35,10 @@ __all__ = [
     "WorkerTimeout",
     "near",
 ]
+
+
+ELSEWHERE = "install it there, or name an interpreter that has it: --engine-runtime python:PATH"
+"""What to do where the interpreter of an engine lacks a package."""
 
 
 class ExitStatus(IntEnum):

@@ -45,6 +45,16 @@ def swapped():
 def no_module():
     return 3
 
+def packaged():
+    import no_such_package
+
+class Late(nn.Module):
+    def forward(self, x, scale):
+        import no_such_package
+
+def late():
+    return Late()
+
 def broken():
     raise ValueError("no weights here")
 """
@@ -132,6 +142,14 @@ def test_a_factory_that_gives_no_module_is_named(factory, message, make, spec, i
         make(spec(factory), inputs)
 
     assert re.search(message, str(caught.value), re.S)
+
+
+@pytest.mark.parametrize("factory, what", [("packaged", r"packaged of \S+model.py"), ("late", "the module")])
+def test_a_package_that_the_interpreter_lacks_is_named_with_the_option(factory, what, make, spec, inputs):
+    with pytest.raises(ReferenceFailed) as caught:
+        make(spec(factory), inputs)
+    wanted = what + r" asks for what \S+ does not have: No module named 'no_such_package' \(model.py:\d+: import"
+    assert re.match(wanted, str(caught.value)) and "--engine-runtime python:PATH" in caught.value.hint
 
 
 def test_inputs_that_do_not_fit_are_told_with_their_shapes(make, spec, inputs):

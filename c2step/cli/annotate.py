@@ -22,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("source", metavar="CAPTURE|BLAME.json", help="a capture's folder, or the JSON of a blame")
     parser.add_argument("-o", "--output", required=True, metavar="OUT.onnx")
     parser.add_argument("--mark-names", action="store_true", help="put the label into the nodes' names too")
-    parser.add_argument("--runtime", metavar="python:PATH", help="an interpreter with onnx")
+    parser.add_argument("--runtime", "--engine-runtime", metavar="python:PATH", help="an interpreter with onnx")
 
 
 def run(options: argparse.Namespace) -> int:

@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--input", action="append", default=[], metavar="NAME=FILE.npy|FILE.npz", help="what it is traced on"
     )
     parser.add_argument("--opset", type=int, default=9, help="default 9, which Caffe2's backend was written for")
-    parser.add_argument("--runtime", metavar="python:PATH", help="an interpreter with PyTorch")
+    parser.add_argument("--runtime", "--engine-runtime", metavar="python:PATH", help="an interpreter with PyTorch")
 
 
 def run(options: argparse.Namespace) -> int:

@@ -22,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--match", metavar="REGEX", help="values whose name matches")
     parser.add_argument("--all", action="store_true", help="every value")
-    parser.add_argument("--runtime", metavar="python:PATH", help="an interpreter with onnx")
+    parser.add_argument("--runtime", "--engine-runtime", metavar="python:PATH", help="an interpreter with onnx")
 
 
 def run(options: argparse.Namespace) -> int:

@@ -44,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--names", metavar="FILE.json", help="for blobs of A their names in B, as one JSON object")
     parser.add_argument("--json", action="store_true", help="one JSON object with histograms instead of a table")
-    parser.add_argument("--runtime", metavar="python:PATH", help="an interpreter with onnxruntime")
+    parser.add_argument("--runtime", "--engine-runtime", metavar="python:PATH", help="an interpreter with onnxruntime")
 
 
 def run(options: argparse.Namespace) -> int:

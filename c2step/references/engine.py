@@ -15,7 +15,7 @@ import threading
 from typing import Any, Callable, Dict, List, Optional, Sequence
 
 from .. import errors
-from ..errors import ReferenceFailed, RuntimeMissing, WorkerDied, WorkerTimeout
+from ..errors import ELSEWHERE, ReferenceFailed, RuntimeMissing, WorkerDied, WorkerTimeout
 
 __all__ = ["Engine", "Heard", "Shown"]
 
@@ -91,10 +91,7 @@ class Engine:
         except WorkerDied as death:
             self.close()
             words = self._said[-1] if self._said else death.message
-            raise ReferenceFailed(
-                "%s cannot run %s: %s" % (self.python, self.name, words),
-                "install it there, or name another interpreter",
-            ) from death
+            raise ReferenceFailed("%s cannot run %s: %s" % (self.python, self.name, words), ELSEWHERE) from death
 
     def __enter__(self) -> "Engine":
         return self
@@ -148,10 +145,7 @@ class Engine:
         if "bug" in message:
             missing = [line for line in message["bug"].splitlines() if line.startswith("ModuleNotFoundError")]
             if missing:
-                raise ReferenceFailed(
-                    "%s cannot run %s: %s" % (self.python, self.name, missing[-1]),
-                    "install it there, or name another interpreter",
-                )
+                raise ReferenceFailed("%s cannot run %s: %s" % (self.python, self.name, missing[-1]), ELSEWHERE)
             raise RuntimeError("%s in %s:\n%s" % (self.name, self.python, message["bug"]))
         done: Dict[str, Any] = message["done"]
         return done

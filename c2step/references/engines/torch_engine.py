@@ -17,7 +17,7 @@ import torch
 
 from c2step.blob import TENSOR, Blob, summarize
 from c2step.capture import file_name, write_blob
-from c2step.errors import ReferenceFailed
+from c2step.errors import ELSEWHERE, ReferenceFailed
 
 from .serve import Event, serve
 
@@ -230,10 +230,17 @@ def _called(path: str, what: str, function: Any) -> Any:
     """What a function of the user's gives; its exception is the user's to mend and names the line."""
     try:
         return function()
+    except ModuleNotFoundError as error:
+        raise _missing("%s of %s" % (what, path), error, _line(path)) from error
     except Exception as error:
         raise ReferenceFailed(
             "%s of %s raised %s: %s" % (what, path, type(error).__name__, error), _line(path)
         ) from error
+
+
+def _missing(what: str, error: ModuleNotFoundError, line: str) -> ReferenceFailed:
+    words = what, sys.executable, error, line
+    return ReferenceFailed("%s asks for what %s does not have: %s (%s)" % words, ELSEWHERE)
 
 
 def _line(path: str) -> str:
@@ -254,6 +261,8 @@ def forward(module: Any, names: Sequence[str], arguments: Sequence[Any]) -> None
     """Run the module; its exception is the user's to mend."""
     try:
         module(*arguments)
+    except ModuleNotFoundError as error:
+        raise _missing("the module", error, _line("")) from error
     except Exception as error:
         shapes = ", ".join("%s %s" % (n, tuple(a.shape)) for n, a in zip(names, arguments))
         raise ReferenceFailed(
