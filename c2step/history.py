@@ -133,6 +133,7 @@ class History:
         self.outside: Set[BlobVersion] = set()  # kept versions that are in no step's row
         self.initial: Set[str] = set()
         self.feeds: List[Tuple[int, str, int]] = []  # (after how many steps, blob, version it made)
+        self.put_in: Dict[BlobVersion, int] = {}  # how many steps had run when such a value was put in
         self.objects: Set[str] = set()  # blobs that hold no array: counters, mutexes, databases
         self._values: Dict[BlobVersion, np.ndarray] = {}
         self.changes = 0  # counts up, so that what is derived from all this may be kept until it is old
@@ -222,6 +223,7 @@ class History:
         """A value from outside became `version`, after the first `at` steps (all of them unless given)."""
         self.forget_values()
         self.feeds.append((len(self.steps) if at is None else at, name, version))
+        self.put_in[BlobVersion(name, version)] = len(self.steps)
         self.versions[name] = version
         self.changes += 1
 
@@ -246,6 +248,8 @@ class History:
         changed |= {name for at, name, _ in self.feeds if at > target}
         del self.steps[target:]
         self.feeds = [feed for feed in self.feeds if feed[0] <= target]
+        fed = {BlobVersion(name, version): at for at, name, version in self.feeds}
+        self.put_in = {made: min(self.put_in.get(made, at), target) for made, at in fed.items()}
         self.changes += 1
         before = dict(self.versions)
         self.versions = self._live()
@@ -276,10 +280,16 @@ class History:
                 live.update((out.name, out.version) for out in step.written)
 
     def shared(self) -> List[Tuple[str, str]]:
-        """The pairs of blobs that share storage now: the second one's storage is the first one's too."""
+        """The pairs of blobs that share storage now: the second one's storage is the first one's too.
+
+        A value from outside has storage of its own: what shared it by operators that had run goes on as it was.
+        """
+        parted: Dict[int, Set[str]] = {}
+        for at, name, version in self.feeds:
+            parted.setdefault(self.put_in.get(BlobVersion(name, version), at), set()).add(name)
         pairs: List[Tuple[str, str]] = []
         for place, step in enumerate(self.steps + [None]):
-            fed = {name for at, name, _ in self.feeds if at == place}
+            fed = parted.get(place, set())
             pairs = [pair for pair in pairs if not fed & set(pair)]
             if step is not None:
                 written = {out.name for out in step.outputs}

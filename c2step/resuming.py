@@ -138,6 +138,7 @@ def state_of(session: Session, value: Any) -> Dict[str, Any]:
         "iteration": session.iteration,
         "letters": {str(index): letter for index, letter in session.letters.items() if letter in "SFD"},
         "feeds": [list(feed) for feed in history.feeds],
+        "put_in": [[name, version, count] for (name, version), count in history.put_in.items()],
         "fed": [
             [v.name, v.version, _inside(folder, kept.file), kept.kind, kept.summary.to_json()]
             for v, kept in [(v, history.kept[v]) for v in sorted(history.outside) if v in history.kept]
@@ -324,6 +325,7 @@ class _Rebuilt:
         self._read(self._rows(0, state["journal"]))
         history = session.history
         history.feeds = [(at, name, version) for at, name, version in state["feeds"]]
+        history.put_in = {BlobVersion(name, version): count for name, version, count in state.get("put_in", ())}
         for name, version, file, kind, summary in state["fed"]:
             path = os.path.join(self._folder, file)
             history.keep(name, version, Kept(path, kind, BlobSummary.from_json(summary)))

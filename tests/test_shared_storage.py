@@ -1,5 +1,8 @@
 """Blobs that share storage come back as a run from the start leaves them, in either Caffe2."""
 
+import os
+import signal
+
 import numpy as np
 import pytest
 
@@ -70,6 +73,43 @@ def test_an_older_caffe2_too(older_caffe2, tmp_path):
         assert same_bytes(session.fetch("z").array, 3 * Y)
         session.patch("d", np.full_like(Y, 9))
         assert same_bytes(session.fetch("b").array, 3 * Y)
+
+
+@pytest.mark.parametrize("in_process", [True, False])
+def test_a_value_put_in_place_has_storage_of_its_own(in_process, tmp_path):
+    operators = (("Alias", ["y"], ["c"], {}), ("Copy", ["c"], ["z"], {}))
+    net = written(operators, ["y"], tmp_path)
+    with c2step.open(predict_net=net, inputs={"y": Y}, in_process=in_process) as session:
+        session.step()
+        session.patch("y", 2 * Y)
+
+        def holds(**values):
+            for name, value in values.items():
+                assert same_bytes(session.fetch(name).array, value), name
+                assert session.summary(name).max == value.max() and session.summary(name).min == value.min()
+
+        holds(y=2 * Y, c=Y)
+        assert session.dirty_blobs() == {"c"}
+        session.step()
+        holds(y=2 * Y, c=Y, z=Y)
+        assert session.dirty_blobs() == {"c", "z"}
+        if not in_process:
+            os.kill(session.workspace.pid, signal.SIGKILL)
+            holds(y=2 * Y, c=Y, z=Y)
+        session.back()
+        holds(y=2 * Y, c=Y)
+        session.back()
+        session.cont()
+        holds(y=2 * Y, c=2 * Y, z=2 * Y)
+        session.unpatch("y")
+        holds(y=Y)
+        session.back(2)
+        session.step()
+        session.patch("y", 3 * Y)
+        session.unpatch("y")
+        holds(y=Y, c=Y)
+        session.patch("c", 4 * Y)
+        holds(y=Y, c=4 * Y)
 
 
 def test_int8_blobs_do_not_share(tmp_path):
