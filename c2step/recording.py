@@ -79,6 +79,7 @@ class Recording:
         self._pack: Optional[Pack] = None
         self._journal = Journal()
         self._steps: List[Step] = []  # still to be journalled
+        self.journalled = 0  # how many were
         self._when = 0.0
         self.late = False  # whether a step may be written some milliseconds after it ran
         self._temporary = ""
@@ -160,6 +161,7 @@ class Recording:
         self._when = time.monotonic()
         if self._steps:
             self._begun().add_lines("".join(map(self._journal.line, self._steps)))
+            self.journalled += len(self._steps)
             self._steps = []  # where there is no room for them they wait for the next time
 
     def flush_in_time(self) -> None:

@@ -119,6 +119,11 @@ class Session(Runner):
         return self._timeline.recording.nbytes
 
     @property
+    def journalled(self) -> int:
+        """How many steps the capture tells of: all, unless the disk is full."""
+        return self._timeline.recording.journalled
+
+    @property
     def max_bytes(self) -> Optional[int]:
         """How many bytes of blobs the capture may hold; None for no limit."""
         return self._timeline.recording.keep.max_bytes

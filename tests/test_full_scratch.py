@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 import c2step
+from c2step.capture import JOURNAL, Capture, CaptureWriter, disk_error
+from c2step.cli import main
 from c2step.errors import CaptureError, ExitStatus
 from c2step.recording import Keep
 from c2step.workspace.eventlog import EventReader, EventWriter, event_log
@@ -129,3 +131,18 @@ def test_an_event_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
     assert reader.read() == [{"index": 2}]
     os.close(writer._file)
     reader.close()
+
+
+def test_dump_counts_what_the_journal_tells_of(tmp_path, monkeypatch, capsys):
+    net, inputs, out = str(tmp_path / "net.pb"), str(tmp_path / "x.npz"), str(tmp_path / "out")
+    with open(net, "wb") as file:
+        file.write(in_place(COUNT).SerializeToString())
+    np.savez(inputs, x=X)
+
+    def full(writer, lines):
+        raise disk_error(OSError(errno.ENOSPC, "no space left"), os.path.join(writer.path, JOURNAL))
+
+    monkeypatch.setattr(CaptureWriter, "add_lines", full)
+    assert main(["dump", "--predict-net", net, "--input", inputs, "-o", out]) == ExitStatus.CAPTURE
+    assert Capture(out).rows == []
+    assert "0 of %d operators, 0 blobs," % COUNT in capsys.readouterr().out

@@ -111,17 +111,17 @@ class _Progress:
     """Counts what is kept and shows how far the run is, on a terminal twice a second."""
 
     def __init__(self, session: Session) -> None:
-        self.kept = self.bytes = self.operators = 0
+        self.bytes = 0
+        self._kept: List[Tuple[int, int]] = []  # by each operator: how many files, and bytes in them
         self._size = session.net_size
         self._tty = sys.stderr.isatty()
         self._shown = time.monotonic()
         session.on_step = self.step
 
     def step(self, step: Step) -> None:
-        self.operators += 1
-        files = [out for out in step.outputs if out.file]
-        self.kept += len(files)
-        self.bytes += sum(out.summary.nbytes for out in files)
+        sizes = [out.summary.nbytes for out in step.outputs if out.file]
+        self._kept.append((len(sizes), sum(sizes)))
+        self.bytes += sum(sizes)
         if self._tty and time.monotonic() - self._shown > 0.5:
             self._shown = time.monotonic()
             print(
@@ -130,16 +130,22 @@ class _Progress:
                 file=sys.stderr,
             )
 
+    def written(self, journalled: int) -> Tuple[int, int, int]:
+        """How many operators, blobs and bytes the capture has, of which the journal has so many steps."""
+        found = self._kept[:journalled]
+        return len(found), sum(files for files, _ in found), sum(size for _, size in found)
+
 
 def _report(session: Session, progress: _Progress, reason: str) -> None:
+    operators, kept, size = progress.written(session.journalled)
     print(
         "%s%d of %d operators, %d blobs, %s in %s"
         % (
             "\r" if sys.stderr.isatty() else "",
-            progress.operators,
+            operators,
             session.net_size,
-            progress.kept,
-            bytes_text(progress.bytes),
+            kept,
+            bytes_text(size),
             session.capture_directory,
         )
     )
