@@ -5,6 +5,7 @@ in one run, and prints the table.  Exit status 0 where every bar is reached, 1 w
 """
 
 import argparse
+import multiprocessing
 import os
 import platform
 import sys
@@ -68,12 +69,30 @@ def main() -> int:
 
 
 def _measured(options: argparse.Namespace) -> Dict[str, Any]:
+    """Each measurement in a process of its own: what one leaves in memory is no part of the next."""
     os.makedirs(options.models, exist_ok=True)
+    rows = [row for name in options.rows or MEASUREMENTS for row in _apart(_measure, name, options)]
+    return {"rows": rows, "machine": _apart(_machine, "", options)}
+
+
+def _apart(work: Callable[[str, Setting], Any], name: str, options: argparse.Namespace) -> Any:
+    there, here = multiprocessing.Pipe(False)
+    process = multiprocessing.get_context("fork").Process(target=_work, args=(here, work, name, options))
+    process.start()
+    here.close()
+    try:
+        return there.recv()
+    except EOFError:  # it has said why
+        sys.exit(2)
+    finally:
+        process.join()
+
+
+def _work(answer: Any, work: Callable[[str, Setting], Any], name: str, options: argparse.Namespace) -> None:
     with tempfile.TemporaryDirectory(prefix="c2step-bench-") as folder:
         setting = Setting(folder, options.models, options.exporter, options.polygraphy, options.quick)
         try:
-            rows = [row for name in options.rows or MEASUREMENTS for row in _measure(name, setting)]
-            return {"rows": rows, "machine": _machine(setting)}
+            answer.send(work(name, setting))
         finally:
             setting.close()
 
@@ -88,7 +107,7 @@ def _measure(name: str, setting: Setting) -> List[Row]:
     return rows
 
 
-def _machine(setting: Setting) -> Dict[str, Any]:
+def _machine(name: str, setting: Setting) -> Dict[str, Any]:
     said = setting.bare.ask("versions")
     cores = len(os.sched_getaffinity(0))
     return {"torch": said["torch"], "Python": platform.python_version(), "cores": cores, "processor": _processor()}
