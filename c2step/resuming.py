@@ -40,6 +40,7 @@ _KEYS = (
     "iteration",
     "letters",
     "feeds",
+    "put_in",
     "fed",
     "patches",
     "changes",
@@ -325,7 +326,7 @@ class _Rebuilt:
         self._read(self._rows(0, state["journal"]))
         history = session.history
         history.feeds = [(at, name, version) for at, name, version in state["feeds"]]
-        history.put_in = {BlobVersion(name, version): count for name, version, count in state.get("put_in", ())}
+        history.put_in = {BlobVersion(name, version): count for name, version, count in state["put_in"]}
         for name, version, file, kind, summary in state["fed"]:
             path = os.path.join(self._folder, file)
             history.keep(name, version, Kept(path, kind, BlobSummary.from_json(summary)))
