@@ -190,7 +190,7 @@ def summarize(blob: Blob) -> BlobSummary:
 def summarize_tensor(array: np.ndarray) -> BlobSummary:
     """Summarise a tensor of numbers."""
     if array.dtype == _SINGLE and _SHORT <= array.size <= CHUNK:
-        found = (_quiet if _DOT_WARNS else _usual)(_flat(array))
+        found = _usual(_flat(array))
         if found is not None:
             size, zeros, low, high, mean, square = found
             return BlobSummary(TENSOR, "float32", array.shape, low, high, mean, math.sqrt(square / size), zeros)
@@ -253,11 +253,11 @@ def _row_figures(row: np.ndarray) -> Dict[str, Any]:
 def _chunked(flat: np.ndarray) -> Dict[str, Any]:
     if flat.dtype == np.bool_:
         flat = flat.view(np.uint8)
-    size, single = flat.size, _quiet if _DOT_WARNS else _usual
+    size = flat.size
     chunks = [flat] if size <= CHUNK else [flat[start : start + CHUNK] for start in range(0, size, CHUNK)]
     figures = _Figures()
     for chunk in chunks:
-        found = single(chunk) if chunk.dtype == _SINGLE else None
+        found = _usual(chunk) if chunk.dtype == _SINGLE else None
         if found is not None:
             figures.extend(*found)
         else:
@@ -320,7 +320,7 @@ def _pieces(part: np.ndarray) -> List[np.ndarray]:
     return [part] if size <= _PIECE else [part[start : start + _PIECE] for start in range(0, size, _PIECE)]
 
 
-def _usual(part: np.ndarray) -> Optional[_Part]:
+def _warning(part: np.ndarray) -> Optional[_Part]:
     """Of a chunk of float32, summed as it is; None where one is not finite, all are faint, or digits would cancel.
 
     The pieces that are squared are short enough for that to be as good as what is shown.  Where their sum is
@@ -335,6 +335,14 @@ def _usual(part: np.ndarray) -> Optional[_Part]:
     if not square > _CANCELLED * squares:
         return None
     return (size, *_ends(part), mean, square)
+
+
+def _quiet(part: np.ndarray) -> Optional[_Part]:
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        return _warning(part)
+
+
+_usual = _quiet if _DOT_WARNS else _warning
 
 
 def _ends(part: np.ndarray) -> Tuple[int, float, float]:
@@ -371,11 +379,6 @@ def _total(part: np.ndarray) -> float:
         return float(np.add.reduce(part))
     added = np.add.reduce(part[: rows * _ROW].reshape(rows, _ROW), 0)
     return float(np.add.reduce(added)) + float(np.add.reduce(part[rows * _ROW :]))
-
-
-def _quiet(part: np.ndarray) -> Optional[_Part]:
-    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-        return _usual(part)
 
 
 def _moments(part: np.ndarray) -> Tuple[float, float]:

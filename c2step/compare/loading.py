@@ -53,7 +53,7 @@ def make_reference(
     Module outputs of PyTorch get the names of the blobs they belong to, unless `match` is False; for that
     the session runs once, and stands afterwards where it stood.
     """
-    python = find_runtime(engine_runtime).python if engine_runtime else _python(session)
+    python = _python(session, engine_runtime)
     model = session.model.files.get("onnx")
     found = load(spec, model, session.inputs, directory, python, progress, shown, timeout, name_map)
     if isinstance(found, Elsewhere):
@@ -83,7 +83,7 @@ def begin_reference(
     `spare` is an engine that was started ahead, see `engine_ahead`; it is closed where it is not of use.
     """
     model = session.model.files.get("onnx")
-    python = find_runtime(engine_runtime).python if engine_runtime else _python(session)
+    python = _python(session, engine_runtime)
     if spare is not None and (spec != "onnxruntime" or not model or spare.python != python):
         spare.kill()
         spare.close()
@@ -154,7 +154,9 @@ def _is_of_another_importer(session: Session, reference: Reference) -> bool:
     return meta.get("kind") == "run" and session.model.kind == "onnx" and meta.get("backend") not in (None, ours)
 
 
-def _python(session: Session) -> str:
+def _python(session: Session, engine_runtime: Optional[str]) -> str:
+    if engine_runtime:
+        return find_runtime(engine_runtime).python
     runtime = getattr(session.workspace, "runtime", None)
     return runtime.python if runtime else sys.executable
 

@@ -18,22 +18,13 @@ from .. import errors
 from ..blob import STRING, TENSOR, Blob
 from ..capture import write_blob
 from ..errors import C2StepError, ConversionError
+from ..workspace.spawning import boot
 from .items import Item
 from .plan import Plan
 from .scratch import fast_folder, new_folder
 
 __all__ = ["PATIENCE", "Answer", "Job", "peak_of"]
 
-_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-_BOOT = """
-import importlib.util, sys
-spec = importlib.util.spec_from_file_location("c2step", {init!r}, submodule_search_locations=[{package!r}])
-package = importlib.util.module_from_spec(spec)
-sys.modules["c2step"] = package
-spec.loader.exec_module(package)
-from c2step.sweeping.serving import main
-main()
-"""
 PATIENCE = 5  # seconds that a process has to clean up
 
 
@@ -141,13 +132,13 @@ class Job:
         return self._declares
 
     def _start(self) -> None:
-        boot = _BOOT.format(init=os.path.join(_PACKAGE, "__init__.py"), package=_PACKAGE)
         threads = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS"), str(self.plan.threads))
         environment = dict(os.environ, OPENBLAS_NUM_THREADS="1", **threads)
         self._printed = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
         try:
             self._process = subprocess.Popen(
-                [sys.executable, "-c", boot], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._printed,
+                [sys.executable, "-c", boot("sweeping.serving")],
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._printed,
                 start_new_session=True, env=environment,
             )  # fmt: skip
         except OSError as error:

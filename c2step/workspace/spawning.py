@@ -7,12 +7,12 @@ has loaded what it needs; this module is light for that reason.
 import contextlib
 import os
 import subprocess
-from typing import Optional, Sequence
+from typing import Any, Optional, Sequence
 
 from ..errors import C2StepError, RuntimeMissing
 from .runtime import AnyRuntime, Runtime, find_runtime
 
-__all__ = ["Spare", "spare_for", "spawn"]
+__all__ = ["Spare", "boot", "spare_for", "spawn"]
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 # The package is loaded from its own folder: the folder around it may be another Python's site-packages.
@@ -22,9 +22,15 @@ spec = importlib.util.spec_from_file_location("c2step", {init!r}, submodule_sear
 package = importlib.util.module_from_spec(spec)
 sys.modules["c2step"] = package
 spec.loader.exec_module(package)
-from c2step.workspace.worker import main
-main({onnx!r})
+from c2step.{module} import main
+main(*{arguments!r})
 """
+
+
+def boot(module: str, *arguments: Any) -> str:
+    """What `python -c` gets to call `main` of a module of this package, whatever package is installed there."""
+    init = os.path.join(_PACKAGE, "__init__.py")
+    return _BOOT.format(init=init, package=_PACKAGE, module=module, arguments=arguments)
 
 
 def spawn(runtime: AnyRuntime, onnx: bool = False, yielding: bool = False) -> "subprocess.Popen[bytes]":
@@ -32,7 +38,6 @@ def spawn(runtime: AnyRuntime, onnx: bool = False, yielding: bool = False) -> "s
 
     Threads of a `yielding` one sleep while they wait for work: beside other processes that is the faster way.
     """
-    boot = _BOOT.format(init=os.path.join(_PACKAGE, "__init__.py"), package=_PACKAGE, onnx=onnx)
     # numpy's own threads would wait for Caffe2's; Caffe2 does not use this library
     environment = dict(os.environ, PYTHONUNBUFFERED="1", OPENBLAS_NUM_THREADS="1")
     environment.pop("PYTHONPATH", None)
@@ -40,7 +45,7 @@ def spawn(runtime: AnyRuntime, onnx: bool = False, yielding: bool = False) -> "s
         environment.setdefault("OMP_WAIT_POLICY", "passive")
     try:
         return subprocess.Popen(
-            runtime.command(["-c", boot]),
+            runtime.command(["-c", boot("workspace.worker", onnx)]),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
