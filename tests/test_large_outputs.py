@@ -1,8 +1,7 @@
-"""Operators whose only output is a large tensor: summarised where it is, written meanwhile, told in few bytes."""
+"""Operators whose only output is a large tensor: summarised where it is, told in few bytes."""
 
 import json
 import os
-import threading
 
 import numpy as np
 import pytest
@@ -13,7 +12,6 @@ from c2step.capture import Capture
 from c2step.journal import Journal
 from c2step.recording import Keep
 from c2step.workspace import LargeEvent
-from c2step.workspace.alongside import Alongside
 from c2step.workspace.eventlog import EventReader, EventWriter
 from small_nets import written
 
@@ -96,30 +94,3 @@ def test_the_limit_on_bytes_counts_them(tmp_path):
             assert session.run().reason == {"skip": "end", "stop": "full"}[on_full]
             assert len(session.steps) == ran
         assert len([name for name in os.listdir(kept) if name.endswith(".npy") and "-0-" in name]) == files
-
-
-def test_work_that_nobody_has_begun_is_done_by_who_waits():
-    thread, open_door, done = Alongside(), threading.Event(), []
-    first = thread.begin(open_door.wait)
-    while not first._taken.locked():
-        pass
-    thread.begin(lambda: done.append(threading.current_thread())).wait()
-    assert done == [threading.current_thread()]
-    open_door.set()
-    first.wait()
-    thread.close()
-    assert len(done) == 1
-
-
-def test_work_alongside_is_waited_for_and_its_error_raised():
-    thread, done = Alongside(), []
-    for number in range(3):
-        thread.begin(lambda number=number: done.append(number)).wait()
-    assert done == [0, 1, 2]
-    job = thread.begin(lambda: 1 // 0)
-    with pytest.raises(ZeroDivisionError):
-        job.wait()
-    thread.begin(lambda: done.append(3)).wait()
-    thread.close()
-    thread.close()
-    assert done[-1] == 3

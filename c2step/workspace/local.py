@@ -25,7 +25,6 @@ from ..importer.opening import Loaded, Opened, lint_model, load_model, open_mode
 from ..importer.operators import known_arguments
 from ..importer.writing import write_net, write_nets
 from . import Event, LargeEvent, SmallEvent, StepEvent, Workspace, reader
-from .alongside import Alongside
 from .failing import outspoken, reason_of, says_nothing
 from .judging import Judging
 from .nesting import describe_inside, write_inside
@@ -76,7 +75,6 @@ class LocalWorkspace(Workspace):
         self._created: Dict[int, str] = {}
         self._original: Dict[int, Any] = {}  # the OperatorDefs of edited operators as they were
         self._watching = _Watching({})
-        self._alongside = Alongside()
         self._sharing = Sharing(_view)
         self._fresh: Dict[str, Dict[str, Any]] = {}  # what `peek` says of initializers that were just fed
 
@@ -201,7 +199,7 @@ class LocalWorkspace(Workspace):
         """Run a range of operators; see `Workspace.run`."""
         self._fresh = {}
         if request["plan"] is not self._watching.plan:
-            self._watching = _Watching(request["plan"], self._alongside)
+            self._watching = _Watching(request["plan"])
         watching, tick, status = self._watching, request["tick"], self._status
         watching.recorder.begin(request["left"])
         with self._current():
@@ -585,7 +583,6 @@ class LocalWorkspace(Workspace):
 
     def close(self) -> None:
         """Let go of the Caffe2 workspace."""
-        self._alongside.close()
         if self._opened is not None:
             with self._current():
                 workspace.ResetWorkspace()
@@ -602,9 +599,9 @@ class LocalWorkspace(Workspace):
 class _Watching:
     """What a plan of a run wants done at each operator, made once for all runs with this plan."""
 
-    def __init__(self, plan: Dict[str, Any], alongside: Optional[Alongside] = None) -> None:
+    def __init__(self, plan: Dict[str, Any]) -> None:
         self.plan = plan
-        self.recorder = Recorder(plan.get("record"), plan.get("wraps") or (), alongside)
+        self.recorder = Recorder(plan.get("record"), plan.get("wraps") or ())
         self.judging = Judging(plan.get("conditions") or (), plan.get("watched") or ())
         self.replacing: Dict[str, Any] = plan.get("replace") or {}
 

@@ -10,22 +10,15 @@ from ..blob import TENSOR, Blob, BlobSummary, summarize, summarize_tensor
 from ..capture import NPY_HEADER, file_name, write_blob
 from ..errors import CaptureError
 from . import reader
-from .alongside import Alongside
 
 __all__ = ["Recorder"]
-
-_LARGE = 1 << 19  # bytes that take longer to write than it takes to hand them to another thread
 
 
 class Recorder:
     """Writes outputs into a capture's directory, as far as its filters and its limit allow."""
 
-    def __init__(
-        self, record: Optional[Dict[str, Any]], wraps: Sequence[Tuple[str, str]], alongside: Optional[Alongside] = None
-    ) -> None:
-        """`alongside` is a thread that may write while this one makes summaries."""
+    def __init__(self, record: Optional[Dict[str, Any]], wraps: Sequence[Tuple[str, str]]) -> None:
         self._record = record
-        self._alongside = alongside
         self._left: Optional[int] = None
         self._types = set(record.get("types") or ()) if record else set()
         self._match = re.compile(record["match"]) if record and record.get("match") else None
@@ -93,7 +86,8 @@ class Recorder:
         for slot, (blob, keep) in enumerate(zip(blobs, wanted)):
             if keep and blob.array is not None:
                 file = file_name(tick, str(slot), blob.name, blob.kind)
-                rows.append(_row(blob, self._written(os.path.join(self.directory, file), blob), file))
+                write_blob(os.path.join(self.directory, file), blob)
+                rows.append(_row(blob, file))
             else:
                 rows.append(_row(blob))
         if self._left is not None:
@@ -121,7 +115,8 @@ class Recorder:
             return None
         file = file_name(tick, "0", op.only)
         try:
-            return self._written(os.path.join(self.directory, file), Blob(op.only, TENSOR, array)), file
+            write_blob(os.path.join(self.directory, file), Blob(op.only, TENSOR, array))
+            return summarize_tensor(array), file
         except CaptureError:
             self._takes(-size)
             return None
@@ -135,19 +130,6 @@ class Recorder:
         self._left -= size
         return True
 
-    def _written(self, path: str, blob: Blob) -> BlobSummary:
-        """Write a blob's value and make its summary, both at once where it is a large one."""
-        assert blob.array is not None
-        if self._alongside is None or blob.array.nbytes < _LARGE:
-            summary = summarize(blob)
-            write_blob(path, blob)
-            return summary
-        writing = self._alongside.begin(lambda: write_blob(path, blob))
-        try:
-            return summarize(blob)
-        finally:
-            writing.wait()
-
     def _wanted(self, op: Any, name: str) -> bool:
         if not self._full:
             return False
@@ -160,8 +142,8 @@ def _view(name: str) -> Blob:
     return reader.read(name, view=True)
 
 
-def _row(blob: Blob, summary: Optional[BlobSummary] = None, file: Optional[str] = None) -> Dict[str, Any]:
-    summary = summary or summarize(blob)
+def _row(blob: Blob, file: Optional[str] = None) -> Dict[str, Any]:
+    summary = summarize(blob)
     return {
         "name": blob.name,
         "kind": blob.kind,
