@@ -5,10 +5,11 @@ import onnx
 import pytest
 from onnx import helper
 
+import oracle
 from c2step import cli
 from c2step.errors import ConversionError, ExitStatus
 from c2step.importer import backend
-from repair_support import check, findings_of, model_of, node, rand, run_caffe2
+from repair_support import check, findings_of, model_of, node, rand, run_caffe2, run_onnxruntime
 
 ML = "ai.onnx.ml"
 SHAPES = [(1, 2, 6, 6), (2, 2, 5, 7)]
@@ -177,6 +178,30 @@ def test_lint_takes_inputs_for_what_the_model_leaves_open(tmp_path, capsys):
     assert cli.main(command) == ExitStatus.DIFFERS and "give the input, or --dim" in capsys.readouterr().out
     assert cli.main([*command, "--input", str(tmp_path / "x.npy")]) == ExitStatus.DIFFERS
     assert "repair LSTM_0: unrolled steps of 1 direction" in capsys.readouterr().out
+
+
+def test_convert_takes_inputs_for_what_the_model_leaves_open_where_no_name_says_it(tmp_path, capsys):
+    x, nets = rand(1, 2, 3, 4), str(tmp_path / "nets")
+    weights = {"s": np.array([1, 1, 2, 2], np.float32)}
+    model = model_of([node("Resize", ["x", "", "s"], ["y"], mode="linear")], {"x": x}, ["y"], 13, weights)
+    model.graph.input[0].type.tensor_type.shape.dim[2].Clear()
+    onnx.save(model, str(tmp_path / "m.onnx"))
+    np.savez(str(tmp_path / "in.npz"), x=x)
+    command = ["convert", str(tmp_path / "m.onnx"), "--import", "repaired", "-o", nets]
+    assert cli.main(command) == ExitStatus.MODEL
+    assert "dimension 2 of the image is not known: give the input, or --dim\n" in capsys.readouterr().err
+    for more in (["--dim", "h=3"], ["--random-inputs", "1"]):
+        assert cli.main(command + more) == ExitStatus.USAGE
+    assert "--input x=FILE.npy" in capsys.readouterr().err
+    assert cli.main([*command, "--input", str(tmp_path / "in.npz")]) == ExitStatus.OK
+    assert "input x is taken to be [1, 2, 3, 4]" in capsys.readouterr().err
+    found = oracle.run_net(nets + "/init_net.pb", nets + "/predict_net.pb", str(tmp_path / "in.npz"), str(tmp_path))
+    np.testing.assert_allclose(found["y"], run_onnxruntime(model, {"x": x})[0], rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("opset", [7, 10, 13])
+def test_the_mask_of_dropout_is_what_onnxruntime_writes(opset):
+    check([node("Dropout", ["x"], ["y", "m"])], {"x": rand(2, 3)}, ["y", "m"], opset, "dropout-mask")
 
 
 @pytest.mark.parametrize(

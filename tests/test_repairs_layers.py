@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from c2step.importer import backend
-from repair_support import check, model_of, node, rand, run_caffe2, run_onnxruntime
+from repair_support import check, findings_of, model_of, node, rand, run_caffe2, run_onnxruntime
 
 IMAGES = [(1, 2, 7, 8), (2, 1, 6, 5)]
 
@@ -164,6 +164,15 @@ class TestProducts:
     def test_einsum(self, n, equation):
         inputs = {"a": rand(2, 3, n), "b": rand(2, n, 4, seed=1)}
         check([node("Einsum", ["a", "b"], ["y"], equation=equation)], inputs, ["y"], 12, "no-operator")
+
+    def test_einsum_of_an_einsum(self, n):
+        nodes = [
+            node("Einsum", ["a", "b"], ["q"], equation="bij,bjk->bik"),
+            node("Einsum", ["q", "a"], ["y"], equation="bik,bij->bkj"),
+        ]
+        inputs = {"a": rand(2, 3, n), "b": rand(2, n, 4, seed=1)}
+        check(nodes, inputs, ["y"], 12, "no-operator")
+        assert all(f.repair for f in findings_of(model_of(nodes, inputs, ["y"], 12), inputs))
 
     def test_quantize_and_back(self, n):
         weights = {"s": np.array(0.1, np.float32), "z": np.array(3, np.uint8)}

@@ -18,12 +18,11 @@ import json
 from typing import Any, Dict, List
 
 from ..errors import ExitStatus, ModelError, WorkerDied
-from ..importer.inputs import parse_dims
-from ..launch import fed_spec, input_words, read_fed, unpack_folder
+from ..launch import unpack_folder
 from ..render import quote, table
 from ..workspace.process import ProcessWorkspace
 from ..workspace.runtime import find_runtime
-from .options import add_inputs, add_model, say, show_output, spec_of
+from .options import add_inputs, add_model, fed_spec_of, say, show_output, spec_of
 
 __all__ = ["add_arguments", "run"]
 
@@ -55,13 +54,10 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _findings(options: argparse.Namespace) -> List[Dict[str, Any]]:
-    words, dims = input_words(options.input), parse_dims(options.dim)
     workspace = ProcessWorkspace(find_runtime(options.runtime), show_output, options.timeout)
     try:
         spec = dict(spec_of(options), **unpack_folder(workspace, options.model))
-        if words or options.random_inputs is not None:
-            more = dims, options.random_inputs, options.as_float32, options.preprocess
-            spec.update(fed_spec(read_fed(workspace, workspace.declare(spec), words, *more)))
+        spec.update(fed_spec_of(workspace, spec, options))
         findings = workspace.lint(spec)
         repaired = options.importing == "repaired"
         if options.runtime:

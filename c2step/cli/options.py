@@ -7,17 +7,19 @@ from typing import Any, Dict, Iterable, Optional
 from ..budget import memory_lines
 from ..errors import UsageError
 from ..importer.inputs import Preprocess, parse_dims
-from ..launch import input_words, make_workspace, model_spec, open_on
+from ..launch import fed_spec, input_words, make_workspace, model_spec, open_on, read_fed
 from ..model import BACKENDS
 from ..sizes import parse_size
 from ..sizes import size_text as bytes_text
 from ..stepper import Keep, Session
+from ..workspace import Workspace
 
 __all__ = [
     "add_inputs",
     "add_model",
     "add_session",
     "bytes_text",
+    "fed_spec_of",
     "opened",
     "parse_bytes",
     "quietly_opened",
@@ -147,6 +149,15 @@ def spec_of(options: argparse.Namespace) -> Dict[str, Any]:
     """What a workspace is told to open, for commands that open no session."""
     paths = options.model, options.init_net, options.predict_net
     return model_spec(*paths, options.importing, parse_dims(options.dim), options.partial, options.backend)
+
+
+def fed_spec_of(workspace: Workspace, spec: Dict[str, Any], options: argparse.Namespace) -> Dict[str, Any]:
+    """What the inputs that the options name add to `spec`, for commands that open no session."""
+    words, dims = input_words(options.input), parse_dims(options.dim)
+    if not words and not dims and options.random_inputs is None:
+        return {}
+    more = dims, options.random_inputs, options.as_float32, options.preprocess
+    return fed_spec(read_fed(workspace, workspace.declare(spec), words, *more))
 
 
 def say_findings(found: Iterable[Dict[str, Any]], importing: str) -> None:

@@ -23,7 +23,7 @@ from .light import Shapes, infer, light_copy, weights, without_nodes
 from .onnxfile import declared, describe_node, initializers, load, model_opset
 from .repairs import repair
 from .repairs.functions import OF_CAFFE2
-from .rewriter import CAFFE2, NOT_REPAIRED, Applied, Finding
+from .rewriter import CAFFE2, NOT_REPAIRED, OPEN, Applied, Finding
 from .stock import NodeConverter, caffe2_pb2, cpu, onnx_version, reason
 
 __all__ = [
@@ -158,6 +158,8 @@ def _refusal(result: Converted, hint: str) -> ConversionError:
     why = {f.index: f.message.partition(NOT_REPAIRED)[2] for f in result.findings if NOT_REPAIRED in f.message}
     lines = [str(r) + (NOT_REPAIRED + why[r.index] if r.index in why else "") for r in result.refused]
     words = "Caffe2's ONNX backend refuses %d of %d nodes:\n  %s"
+    if any(line.endswith(OPEN) for line in lines):
+        hint = "more can be repaired once the sizes of inputs are known: --dim NAME=N, or --input"
     return ConversionError(words % (len(lines), len(result.nodes), "\n  ".join(lines)), hint, nodes=lines)
 
 

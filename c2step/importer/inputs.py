@@ -349,7 +349,7 @@ def check_dims(dims: Dict[str, int], declared: Sequence[Declared]) -> None:
     symbols = {str(d) for wanted in declared for d in wanted.shape or () if isinstance(d, str)}
     for name in dims:
         if name not in symbols:
-            known = ", ".join(sorted(symbols)) or "none, all are fixed"
+            known = ", ".join(sorted(symbols)) or "none with a name"
             raise InputError(
                 "--dim %s: no input has this symbolic dimension" % name, near(name, symbols) or "there are: " + known
             )
@@ -369,11 +369,12 @@ def random_inputs(
                 "feed it: --input %s=FILE.npy" % wanted.name,
             )
         shape: List[Any] = [dims.get(d, d) if isinstance(d, str) else d for d in wanted.shape]
-        open_dims = [str(d) for d in shape if not isinstance(d, int) or d < 0]
+        open_dims = [d for d in shape if not isinstance(d, int) or d < 0]
         if open_dims:
+            feed = "feed it: --input %s=FILE.npy" % wanted.name
             raise InputError(
                 "input %s has open dimensions: %s" % (wanted.name, _list(wanted.shape)),
-                " ".join("--dim %s=1" % d for d in open_dims),
+                feed if None in open_dims else " ".join("--dim %s=1" % d for d in open_dims),
             )
         made[wanted.name] = _draw(seed, wanted.name, shape, wanted.dtype or "float32")
     return made

@@ -15,10 +15,11 @@ from c2step.importer.leftout import left_out, shortened
 from c2step.importer.ranks import ranks_forward
 from c2step.importer.values import Shape, Values
 
-__all__ = ["Applied", "CAFFE2", "NOT_REPAIRED", "Finding", "Node", "Rewriter", "Rule", "Unrepairable"]
+__all__ = ["Applied", "CAFFE2", "NOT_REPAIRED", "OPEN", "Finding", "Node", "Rewriter", "Rule", "Unrepairable"]
 
 CAFFE2 = "caffe2"  # the domain of nodes that are Caffe2 operators already
 NOT_REPAIRED = "; not repaired: "  # between what is found and why no rule mends it
+OPEN = "give the input, or --dim"  # the end of a reason that goes away once the inputs' sizes are known
 _LASTING = ("maxpool-nan", "reduce-nan", "sign-nan", "random")  # codes of notes that stay true after any repair
 _INNER_OPSET = 13  # the ONNX nodes that rules emit are written for this opset
 
@@ -141,21 +142,14 @@ class Rewriter:
         """The shape of a value; Unrepairable where it is not wholly known."""
         shape = self.shape(name)
         if shape is None or None in shape:
-            raise Unrepairable("the shape of %s is not known: %s" % (name, self.remedy()))
+            raise Unrepairable("the shape of %s is not known" % name)
         return tuple(d for d in shape if d is not None)
-
-    def remedy(self) -> str:
-        """What the user can do about a shape that is not known."""
-        shapes = [self.shape(name) for name in self._graph_inputs]
-        if all(shape is not None and None not in shape for shape in shapes):
-            return "it depends on the data"
-        return "give the input, or --dim"
 
     def spatial(self, name: str) -> Tuple[int, ...]:
         """The dimensions after batch and channels; Unrepairable where one of them is not known."""
         shape = self.shape(name)
         if shape is None or None in shape[2:]:
-            raise Unrepairable("height and width of %s are not known: %s" % (name, self.remedy()))
+            raise Unrepairable("height and width of %s are not known" % name)
         return tuple(d for d in shape[2:] if d is not None)
 
     def rank(self, name: str) -> int:
@@ -177,6 +171,8 @@ class Rewriter:
     def need(self, name: str, what: str) -> np.ndarray:
         """The value of a constant; Unrepairable where `what` is computed at run time."""
         value = self.given(name)
+        if value is None and name in self._graph_inputs and self.dtype(name) in ("int32", "int64"):
+            raise Unrepairable("%s is an input of the model, Caffe2 wants it fixed: %s" % (what, OPEN))
         if value is None:
             raise Unrepairable("%s is computed at run time, Caffe2 wants it fixed" % what)
         return value
@@ -242,8 +238,7 @@ class Rewriter:
         names = []
         for dtype, shape, name in results:
             fresh = name or self.fresh()
-            if not name or not self.values.kind(name):
-                self.values.declare(fresh, dtype, shape)
+            self.values.learn(fresh, dtype, shape)
             names.append(fresh)
         node = onnx.helper.make_node(op, self._renamed(inputs), names, domain=CAFFE2)
         node.attribute.extend(make_argument(key, value) for key, value in args.items())
@@ -268,6 +263,7 @@ class Rewriter:
                     if name == x:
                         names[i] = out
         self._aliases[x] = out
+        self.values.learn(out, self.dtype(x), self.shape(x))
         return True
 
     def keep(self, proto: Any) -> None:
@@ -326,7 +322,7 @@ class Rewriter:
         try:
             message = self._rule(node)
         except Unrepairable as error:
-            reason = str(error)
+            reason = self._with_remedy(str(error))
         if any(effect != "note" for _, effect, _ in self._found) and self._all_fixed(node):
             message = "its value is fixed by the model and the input shapes, so it is computed at import"
             self._roll_back(*mark)
@@ -335,6 +331,13 @@ class Rewriter:
             self._roll_back(*mark)
             message = self._keep_original(node, reason)
         self._report(node, message or "", reason)
+
+    def _with_remedy(self, reason: str) -> str:
+        """What the user can do about what is not known, or not fixed, at import."""
+        shapes = [self.shape(name) for name in self._graph_inputs]
+        if any(shape is None or None in shape for shape in shapes) and reason.endswith(("not known", "fixed")):
+            return "%s: %s" % (reason, OPEN)
+        return reason + ": it depends on the data" if reason.endswith("not known") else reason
 
     def _keep_original(self, node: Node, reason: str) -> Optional[str]:
         self.keep(node.proto)

@@ -109,6 +109,14 @@ class Values:
         code = _CODES.get(dtype) or (onnx.TensorProto.DataType.Value(dtype.upper()) if dtype else 0)
         self._types[name] = onnx.helper.make_tensor_type_proto(code, shape)
 
+    def learn(self, name: str, dtype: str, shape: Optional[Sequence[Optional[int]]]) -> None:
+        """Say what an operator gives as `name`; of what is known already, only open dimensions are filled in."""
+        old = self.shape(name)
+        if not self.kind(name):
+            self.declare(name, dtype, shape)
+        elif old is not None and shape is not None and len(shape) == len(old):
+            self.declare(name, self.dtype(name), [new if d is None else d for d, new in zip(old, shape)])
+
     # --- nodes ------------------------------------------------------------------------------------
 
     def add_node(self, node: Any, opset: int) -> None:

@@ -242,7 +242,7 @@ def inverse_hyperbolic(node: Node, g: Rewriter) -> Optional[str]:
 
 
 def dropout(node: Node, g: Rewriter) -> Optional[str]:
-    """Dropout in inference is a copy; the mask, where it is wanted, is all true."""
+    """Dropout in inference is a copy; the mask, where it is wanted, is all true, and 0 before opset 12."""
     training = node.input(2)
     mode = g.given(training) if training else np.array(False)
     ratio = g.given(node.input(1)) if node.input(1) else np.array(node.attr("ratio", 0.5))
@@ -267,7 +267,8 @@ def dropout(node: Node, g: Rewriter) -> Optional[str]:
         return None
     copy(g, node.input(0), node.out)
     if node.output(1):
-        fill_like(g, node.input(0), 1, "bool" if node.opset >= 10 else g.dtype(node.input(0)), node.output(1))
+        kept = int(node.opset >= 12)  # what onnxruntime writes
+        fill_like(g, node.input(0), kept, "bool" if node.opset >= 10 else g.dtype(node.input(0)), node.output(1))
     return "in inference a copy"
 
 
