@@ -348,10 +348,7 @@ class LocalWorkspace(Workspace):
     # -- looking ------------------------------------------------------------------------------
 
     def peek(self, names: Optional[Sequence[str]] = None) -> List[Dict[str, Any]]:
-        """Kind, dtype and shape of blobs; all of the workspace's unless named.
-
-        Initializers that were just fed need no look, for the first of which torch has to be loaded.
-        """
+        """Kind, dtype and shape of blobs; all of the workspace's unless named.  Initializers just fed need no look."""
         fresh, self._fresh = self._fresh, {}
         with self._current():
             self._status.enter(FETCH, -1, "all blobs")

@@ -115,10 +115,9 @@ def impossible(shape: Tuple[int, ...]) -> bool:
 
 def _read_tensor(name: str, handle: Any, view: bool) -> Blob:
     if view:
-        try:
-            return Blob(name, TENSOR, handle.to_torch().numpy())
-        except (RuntimeError, TypeError):  # strings, uint16, or a tensor without a type yet
-            pass
+        with contextlib.suppress(RuntimeError, TypeError):  # a tensor without a type yet
+            empty = 0 in handle.tensor().shape  # of which torch tells the address, at the price of loading torch
+            return of_array(name, handle.to_torch().numpy() if empty else handle.tensor().data)
     try:
         return of_array(name, C.fetch_blob(name))
     except RuntimeError as error:

@@ -106,7 +106,7 @@ def _owns_memory(array: np.ndarray) -> bool:
         if base.flags.owndata:
             return True
         base = base.base
-    return base is None
+    return False
 
 
 class Sharing:

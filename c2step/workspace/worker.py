@@ -7,12 +7,10 @@ file descriptors 0 and 1 are taken away first, so what Caffe2 or user code print
 
 import contextlib
 import ctypes
-import importlib
 import json
 import os
 import signal
 import sys
-import threading
 import traceback
 from typing import Any, Callable, Dict, List, Optional
 
@@ -67,11 +65,6 @@ def _load_ahead(onnx: bool) -> None:
 
         if onnx:
             from ..importer import backend, lint  # noqa: F401
-
-
-def _load_torch() -> None:
-    with contextlib.suppress(Exception):
-        importlib.import_module("torch")
 
 
 def _die_with_parent() -> None:
@@ -167,8 +160,6 @@ class _Server:
 
     def do_init(self) -> None:
         self._caffe2().init()
-        if "torch" not in sys.modules:  # the first look at a tensor needs it, and takes half a second to load it
-            threading.Thread(target=_load_torch, daemon=True).start()
 
     def do_feed(self, name: str, file: str, kind: str) -> Any:
         from ..capture import read_blob
