@@ -37,6 +37,7 @@ __all__ = ["ProcessWorkspace"]
 _FRESH = ("versions", "declare", "open", "lint", "read_net", "read_tensor")  # requests that need nothing opened
 _PIPE = 1 << 16  # bytes that a pipe holds
 _SHORTEST, _LONGEST = 0.005, 0.05  # seconds between two looks at what operators gave
+_MANY = 16  # events at a look, so many that the next one comes soon: large operators want the cores for themselves
 _read_json = json.JSONDecoder().raw_decode  # what json.loads does more takes as long again for a short line
 _SCRATCH = re.compile(r"^c2step-(\d+)-")
 
@@ -110,15 +111,15 @@ class ProcessWorkspace(Workspace):
         with contextlib.suppress(BrokenPipeError):
             process.stdin.write((json.dumps([os.path.join(self.scratch, "status"), self.max_memory]) + "\n").encode())
 
-    def request(self, do: str, take: Callable[[], bool] = lambda: False, **arguments: Any) -> Any:
+    def request(self, do: str, take: Callable[[], int] = lambda: 0, **arguments: Any) -> Any:
         """Send one request and wait for its reply; WorkerDied where the worker ends before it.
 
-        `take` is called again and again meanwhile, and says whether it found anything new.  A worker that had
+        `take` is called again and again meanwhile, and says how many events it found.  A worker that had
         ended while it was idle is replaced unnoticed: what it held is put back first.
         """
         return self._request(do, take, arguments)
 
-    def _request(self, do: str, take: Callable[[], bool], arguments: Dict[str, Any]) -> Any:
+    def _request(self, do: str, take: Callable[[], int], arguments: Dict[str, Any]) -> Any:
         if not self._opened or do in _FRESH:
             return self._exchange(do, take, arguments)
         if self._process is None or (self._killed and not self.alive):
@@ -132,7 +133,7 @@ class ProcessWorkspace(Workspace):
         self.on_lost()
         return self._exchange(do, take, arguments)
 
-    def _exchange(self, do: str, take: Callable[[], bool], arguments: Dict[str, Any]) -> Any:
+    def _exchange(self, do: str, take: Callable[[], int], arguments: Dict[str, Any]) -> Any:
         process = self._process or self._start(arguments)
         self._events.clear()
         self.requests += 1
@@ -145,7 +146,7 @@ class ProcessWorkspace(Workspace):
         with _CtrlC(lambda again: self.kill() if again or do != "run" else self.interrupt()):
             return self._until_reply(do, take)
 
-    def _until_reply(self, do: str, take: Callable[[], bool]) -> Any:
+    def _until_reply(self, do: str, take: Callable[[], int]) -> Any:
         """Wait for the reply; what is printed before it is read before it."""
         limit = self._limit(do)
         moved = time.monotonic()
@@ -161,8 +162,8 @@ class ProcessWorkspace(Workspace):
                         self.give_up()
                     return _result(message)
             found = take()
-            if pause:  # often while much is going on, seldom while an operator takes its time
-                pause = _SHORTEST if found else min(2 * pause, _LONGEST)
+            if pause:
+                pause = _SHORTEST if found > _MANY else min(2 * pause, _LONGEST)
             if ready or found:
                 moved = time.monotonic()
             elif limit and time.monotonic() - moved > limit:
@@ -326,7 +327,7 @@ class ProcessWorkspace(Workspace):
         """
         raised: List[BaseException] = []
 
-        def take() -> bool:
+        def take() -> int:
             events = self._events.read()
             try:
                 if events and not raised:
@@ -334,7 +335,7 @@ class ProcessWorkspace(Workspace):
             except BaseException as error:
                 raised.append(error)
                 self.interrupt()
-            return bool(events)
+            return len(events)
 
         try:
             reason = str(self._request("run", take, request))
