@@ -1,7 +1,7 @@
 # Sourced by the scripts beside this folder: finds interpreters, and makes environments that mend themselves.
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
-unset PYTHONHOME PYTHONPATH
+unset PYTHONHOME PYTHONPATH PYTHONDONTWRITEBYTECODE
 export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1 PIP_USER=0
 
 say() { printf '%s\n' "$*" >&2; }
