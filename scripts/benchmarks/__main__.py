@@ -16,7 +16,7 @@ from typing import Any, Callable, Dict, List
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path[:1] = [ROOT, os.path.join(ROOT, "scripts")]
 
-from benchmarks import comparing, dumping, growing, memory, opening, starting, stepping  # noqa: E402
+from benchmarks import comparing, dumping, growing, limits, memory, opening, starting, stepping  # noqa: E402
 from benchmarks.setting import Setting  # noqa: E402
 from benchmarks.table import Row, all_hold, markdown, to_json, within_markers  # noqa: E402
 
@@ -36,6 +36,7 @@ MEASUREMENTS: Dict[str, Callable[[Setting], List[Row]]] = {
     "growth": growing.growth,
     "commands": growing.commands,
     "memory": memory.memory,
+    "limits": limits.limits,
 }
 
 

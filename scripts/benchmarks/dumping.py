@@ -14,7 +14,7 @@ from .stepping import name_of
 from .table import Row
 from .timing import alternate, quotient, timed
 
-__all__ = ["dump"]
+__all__ = ["by_script", "bytes_in", "dump", "written"]
 
 
 def dump(setting: Setting) -> List[Row]:
@@ -33,19 +33,15 @@ def _dump(setting: Setting, name: str) -> List[Row]:
                 _empty(kept)
                 return timed(keeping.run)()
 
-            def theirs() -> float:
-                _empty(script)
-                return setting.bare.seconds("dump", name=loaded, folder=tempfile.mkdtemp(dir=script))
-
             os.mkdir(script)
             keeping.run()
             ours()
-            everything = b"".join(_bytes(path) for path in _files(kept))
+            everything = bytes_in(kept)
             path = os.path.join(folder, "all")
             sides = {
                 "ours": ours,
-                "step and write": lambda: timed(plain.run)() + _written(path, everything),
-                "script": theirs,
+                "step and write": lambda: timed(plain.run)() + written(path, everything),
+                "script": lambda: by_script(setting, loaded, script),
             }
             seconds = alternate(sides, setting.rounds(15), 1)
             setting.check_same(model, keeping)
@@ -70,12 +66,22 @@ def _empty(folder: str) -> None:
         os.truncate(path, 0)
 
 
-def _bytes(path: str) -> bytes:
-    with open(path, "rb") as file:
-        return file.read()
+def by_script(setting: Setting, loaded: str, folder: str) -> float:
+    """The seconds of a script that keeps every output blob, in a new folder inside this one."""
+    _empty(folder)
+    return setting.bare.seconds("dump", name=loaded, folder=tempfile.mkdtemp(dir=folder))
 
 
-def _written(path: str, everything: bytes) -> float:
+def bytes_in(folder: str) -> bytes:
+    """The bytes of all arrays in a folder."""
+    found = []
+    for path in _files(folder):
+        with open(path, "rb") as file:
+            found.append(file.read())
+    return b"".join(found)
+
+
+def written(path: str, everything: bytes) -> float:
     """The seconds of one plain write into a new file."""
     if os.path.exists(path):
         os.remove(path)

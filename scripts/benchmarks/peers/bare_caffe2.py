@@ -57,6 +57,40 @@ def once(name, index, times=1):
     return clock(lambda: [workspace.RunOperatorOnce(op) for _ in range(times)])[0] / times
 
 
+def every(name):
+    """RunOperatorOnce of every operator; the seconds of all."""
+    workspace.SwitchWorkspace(name)
+    return clock(lambda: [workspace.RunOperatorOnce(op) for op in NETS[name].op])[0]
+
+
+def stepped(name):
+    """Every operator as a net of its own, made beforehand, and a summary of each output; the seconds of all."""
+    sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), *[os.pardir] * 3))
+    from c2step.blob import summarize_tensor
+    from c2step.workspace.reader import view
+
+    workspace.SwitchWorkspace(name)
+    space = workspace.C.Workspace.current
+    nets = [alone(name, index, op) for index, op in enumerate(NETS[name].op)]
+
+    def work():
+        for net, outputs in nets:
+            workspace.C.run_net(net, 1, False)
+            for found in [view(space, blob) for blob in outputs]:
+                if found is not None:
+                    summarize_tensor(found.array)
+
+    work()
+    return clock(work)[0]
+
+
+def alone(name, index, op):
+    """The name of a net of this operator alone, and what the operator writes."""
+    net = caffe2_pb2.NetDef(name="%s/%d" % (name, index), type="simple", op=[op])
+    workspace.CreateNet(net, overwrite=True)
+    return net.name, list(op.output)
+
+
 def fetch(name, blob, path):
     """Save a blob as .npy."""
     workspace.SwitchWorkspace(name)
@@ -157,4 +191,5 @@ def versions():
 
 
 if __name__ == "__main__":
-    serve({f.__name__: f for f in (load, run, once, fetch, dump, stock_open, both, write_chain, versions)})
+    known = (load, run, once, every, stepped, fetch, dump, stock_open, both, write_chain, versions)
+    serve({f.__name__: f for f in known})
