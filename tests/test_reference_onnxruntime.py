@@ -193,6 +193,31 @@ def test_a_node_without_a_kernel_is_computed_and_noted(make, tmp_path):
     assert reference.notes == ['node 0 Conv "y": onnxruntime has no kernel, computed by numpy']
 
 
+def test_forms_that_onnxruntime_refuses_or_misreads_have_values(make, tmp_path):
+    x, weights = np.random.RandomState(0).randn(3, 2, 4).astype(np.float32), {"s": np.float32([1, 1, 2])}
+    lstm = {"w": np.full((1, 12, 4), 0.5, np.float32), "r": np.full((1, 12, 3), 0.25, np.float32)}
+    few = helper.make_sparse_tensor(
+        numpy_helper.from_array(np.float32([2, 3]), "v"), numpy_helper.from_array(np.array([1, 3]), "i"), [4]
+    )
+    nodes = [
+        node("LSTM", "x w r", "y", hidden_size=3, layout=1),
+        node("Constant", "", "c", sparse_value=few),
+        node("Mul", "x c", "z"),
+    ]
+    reference = make(write_model(tmp_path / "a.onnx", nodes, {"x": x}, ["y", "z"], lstm, 14), {"x": x})
+    turned = [node("LSTM", "x w r", "y", hidden_size=3)]
+    path = write_model(tmp_path / "b.onnx", turned, {"x": x.swapaxes(0, 1)}, ["y"], lstm, 14)
+    wanted = every_value(path, {"x": x.swapaxes(0, 1)})["y"].transpose(2, 0, 1, 3)
+    dense = np.float32([0, 2, 0, 3])
+    assert differing(reference, {"y": wanted, "c": dense, "z": x * dense}, rtol=1e-5) == []
+
+    resize = [helper.make_node("Resize", ["x", "", "s"], ["y"], mode="linear")]
+    whole = every_value(write_model(tmp_path / "c.onnx", resize, {"x": x}, ["y"], weights, 13), {"x": x})
+    assert (
+        differing(make(write_model(tmp_path / "d.onnx", resize, {"x": x}, ["y"], weights, 11), {"x": x}), whole) == []
+    )
+
+
 OLD = {
     "Add": ({"broadcast": 1, "axis": 1}, (2, 3, 4), (3,), lambda x, b: x + b[:, None]),
     "Sub": ({"broadcast": 1}, (2, 3, 4), (4,), lambda x, b: x - b),

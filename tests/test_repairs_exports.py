@@ -199,6 +199,13 @@ def test_convert_takes_inputs_for_what_the_model_leaves_open_where_no_name_says_
     np.testing.assert_allclose(found["y"], run_onnxruntime(model, {"x": x})[0], rtol=1e-5, atol=1e-6)
 
 
+def test_a_dropout_that_trains_says_what_to_do():
+    nodes, weights = [node("Dropout", ["x", "r", "t"], ["y"], seed=3)], {"r": rand(), "t": np.array(True)}
+    model = model_of(nodes, {"x": rand(2, 3)}, ["y"], 13, weights)
+    with pytest.raises(ConversionError, match="not repaired: export the model for inference"):
+        backend.import_model(model, True)
+
+
 @pytest.mark.parametrize("opset", [7, 10, 13])
 def test_the_mask_of_dropout_is_what_onnxruntime_writes(opset):
     check([node("Dropout", ["x"], ["y", "m"])], {"x": rand(2, 3)}, ["y", "m"], opset, "dropout-mask")

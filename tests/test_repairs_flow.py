@@ -142,6 +142,16 @@ def test_sequences_are_followed_at_import(length):
     check(nodes, {"x": rand(length, 3)}, ["y"], 11, "no-sequences", weights)
 
 
+def test_optionals_are_followed_at_import():
+    nodes = [
+        node("Optional", ["x"], ["o"]),
+        node("OptionalHasElement", ["o"], ["h"]),
+        node("OptionalGetElement", ["o"], ["g"]),
+        node("Neg", ["g"], ["y"]),
+    ]
+    check(nodes, {"x": rand(2, 3)}, ["y", "h"], 16, "no-sequences")
+
+
 @pytest.mark.parametrize("shape", [(2, 3), (5,)])
 def test_operators_that_onnx_defines_as_functions(shape):
     from c2step.importer import backend

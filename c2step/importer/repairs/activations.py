@@ -8,7 +8,7 @@ from typing import Callable, Optional, Sequence
 
 import numpy as np
 
-from ..rewriter import Node, Rewriter
+from ..rewriter import Node, Rewriter, Unrepairable
 from .building import cast, copy, fill_like, reduce, reshape, transpose
 from .dtypes import found_dtype
 
@@ -256,7 +256,7 @@ def dropout(node: Node, g: Rewriter) -> Optional[str]:
     random = mode is None or (bool(mode.any()) and (ratio is None or float(ratio.reshape(-1)[0]) > 0))
     if random:
         g.found("dropout-training", "refuse", "training_mode of Dropout draws random numbers that no reference shares")
-        return None
+        raise Unrepairable("export the model for inference, with training_mode false")
     if node.opset >= 12 and (len(node.inputs) > 1 or "seed" in node.attrs):
         g.found("dropout-inputs", "refuse", "Caffe2's Dropout does not take ratio and training_mode as inputs")
     elif node.output(1):

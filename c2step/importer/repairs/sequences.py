@@ -113,10 +113,25 @@ def each(node: Node, g: Rewriter) -> Optional[str]:
     return "written out for %d elements" % len(first)
 
 
+def some(node: Node, g: Rewriter) -> Optional[str]:
+    """Optional of a tensor, or of nothing: followed as a sequence of one or none."""
+    _missing(node, g)
+    if any(name in g.sequences or g.is_output(node.out) for name in node.inputs):
+        raise Unrepairable("an optional sequence, or an optional as an output, is nothing that a net can hold")
+    g.sequences[node.out] = [name for name in node.inputs if name]
+    return "followed at import"
+
+
 def optional(node: Node, g: Rewriter) -> Optional[str]:
-    """OptionalHasElement and OptionalGetElement of a plain tensor."""
+    """OptionalHasElement and OptionalGetElement of a plain tensor, or of an optional that is followed."""
     _missing(node, g)
     name = node.input(0)
+    if name in g.sequences and g.values.kind(name) == "optional_type":
+        parts = g.sequences[name]
+        if node.op == "OptionalGetElement" and not parts:
+            raise Unrepairable("optional %s is empty" % name)
+        copy(g, parts[0] if node.op == "OptionalGetElement" else g.const(np.array(bool(parts))), node.out)
+        return "followed at import"
     if node.op == "OptionalHasElement":
         if name and g.values.kind(name) == "optional_type":
             raise Unrepairable("optional %s comes from outside" % name)
@@ -138,6 +153,7 @@ RULES = {
     "SplitToSequence": split_to,
     "ConcatFromSequence": concat_from,
     "SequenceMap": each,
+    "Optional": some,
     "OptionalHasElement": optional,
     "OptionalGetElement": optional,
 }

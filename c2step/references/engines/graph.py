@@ -225,7 +225,17 @@ def model_of(
     external_data_helper.load_external_data_for_model(model, graph.folder)
     for name, constant in call.constants.items():
         _add_constant(model.graph, name, constant, apart)
+    if node.op_type == "Resize" and call.standard and call.opset < 13:
+        _fill_left_out(model.graph)
     return model
+
+
+def _fill_left_out(made: Any) -> None:
+    """Empty roi and scales for those that exporters leave out: onnxruntime takes that from opset 13 on only."""
+    node = next(node for node in made.node if node.op_type == "Resize")
+    for slot in [i for i, name in enumerate(node.input) if not name]:
+        node.input[slot] = "%s__left_out_%d" % (node.output[0], slot)
+        made.initializer.append(numpy_helper.from_array(np.zeros(0, np.float32), node.input[slot]))
 
 
 def _copy_opsets(graph: Graph, model: Any, call: Call) -> None:

@@ -8,9 +8,9 @@ import onnxruntime
 
 from c2step.errors import ReferenceFailed
 
-from .graph import Call, Graph, model_of, size_of
+from .graph import Call, Graph, dense, model_of, size_of
 from .old_opsets import FIRST, modernise
-from .values import WIDER
+from .values import WIDER, type_of
 
 __all__ = ["Result", "Sessions", "first_line", "no_kernel", "run_call", "run_plain"]
 
@@ -65,8 +65,8 @@ def run_call(graph: Graph, call: Call, sessions: Optional[Sessions] = None) -> R
 
 
 def no_kernel(reason: str) -> bool:
-    """Whether onnxruntime takes the node for valid and only has no kernel for its types."""
-    return "Could not find an implementation" in reason
+    """Whether onnxruntime takes the node for valid and only has no kernel for its types or its form."""
+    return "Could not find an implementation" in reason or "(layout == 1) are not supported" in reason
 
 
 def first_line(error: Exception) -> str:
@@ -79,6 +79,9 @@ def first_line(error: Exception) -> str:
 
 def run_plain(graph: Graph, call: Call, sessions: Optional[Sessions] = None) -> Dict[str, Tuple[str, Any]]:
     """The outputs of a node as it stands, by name, with their types; raises what onnxruntime raises."""
+    sparse = next((a.sparse_tensor for a in call.node.attribute if a.name == "sparse_value"), None)
+    if sparse is not None:  # onnxruntime gives such a Constant as text
+        return {name: (type_of(dense(sparse)), dense(sparse)) for name in call.node.output}
     names = [name for name in call.node.output if name]
     sessions = sessions or Sessions()
     session = sessions.get(graph, call)

@@ -184,7 +184,7 @@ class _Runner:
         for name, run in (("numpy", own), ("onnx's reference evaluator", lambda c: evaluate(self.graph, c))):
             try:
                 made = run(call)
-                values = {key: (type_of(value), value) for key, value in made.items()}
+                values = {key: (type_of(value), value) for key, value in _narrowed(made, call).items()}
                 return {n: values[n] for n in call.node.output if n}, "onnxruntime has no kernel, computed by %s" % name
             except Exception:  # the next one, or onnxruntime's own refusal
                 continue
@@ -226,6 +226,15 @@ def _head(index: int, node: Any, values: Values) -> Dict[str, Any]:
     }
     reads = [{"name": name, "version": values.version(name)} for name in node.input if name]
     return {"index": index, "type": node.op_type, "name": node.name, "node": origin, "inputs": reads, "error": ""}
+
+
+def _narrowed(made: Dict[str, np.ndarray], call: Call) -> Dict[str, np.ndarray]:
+    """What was computed in float64, in the float type that the node was fed."""
+    fed = {v.dtype for v in call.feeds.values() if isinstance(v, np.ndarray) and v.dtype.kind == "f"}
+    if len(fed) != 1:
+        return made
+    dtype = fed.pop()
+    return {name: value.astype(dtype) if value.dtype == np.float64 else value for name, value in made.items()}
 
 
 def _array(kind: str, value: Any) -> Any:
