@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from repair_support import check, node, rand
+from c2step.importer import backend
+from repair_support import check, model_of, node, rand, run_caffe2, run_onnxruntime
 
 SHAPES = [(2, 3, 4), (1, 5, 2)]
 
@@ -188,3 +189,22 @@ class TestArranging:
     def test_reverse_sequence(self, size):
         nodes = [node("ReverseSequence", ["x", "l"], ["y"], time_axis=0, batch_axis=1)]
         check(nodes, {"x": rand(size, 2, 3), "l": ints(2, size)}, ["y"], 10, "no-operator")
+
+
+@pytest.mark.parametrize("limit", [0.0, 5.0])
+def test_elements_and_rows_that_the_data_choose(limit):
+    inputs = {"x": rand(3, 4), "s": rand(3, seed=4)}
+    nodes = [
+        node("Greater", ["x", "l"], ["mask"]),
+        node("NonZero", ["mask"], ["found"]),
+        node("Transpose", ["found"], ["places"], perm=[1, 0]),
+        node("GatherND", ["x", "places"], ["y"]),
+        node("Greater", ["s", "l"], ["chosen"]),
+        node("NonZero", ["chosen"], ["numbers"]),
+        node("Transpose", ["numbers"], ["tuples"], perm=[1, 0]),
+        node("GatherND", ["x", "tuples"], ["rows"]),
+    ]
+    model = model_of(nodes, inputs, ["y", "rows"], 13, {"l": np.array(limit, np.float32)})
+    made = backend.import_model(model, True, input_shapes={name: value.shape for name, value in inputs.items()})
+    for got, wanted in zip(run_caffe2(made, inputs), run_onnxruntime(model, inputs)):
+        np.testing.assert_array_equal(got, wanted)

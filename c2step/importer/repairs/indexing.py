@@ -156,12 +156,18 @@ def gather_elements(node: Node, g: Rewriter) -> Optional[str]:
 
 
 def row_numbers(g: Rewriter, indices: str, shape: Tuple[int, ...], batch: int) -> Tuple[str, int]:
-    """Row numbers for index tuples in the last dimension of `indices`, and how many dimensions a tuple names."""
-    where = g.known(indices)
-    depth = where[-1]
+    """Row numbers for index tuples in the last dimension of `indices`, and how many dimensions a tuple names.
+
+    How many tuples there are may be known only at run time, as after NonZero.
+    """
+    where = g.shape(indices)
+    if where is None or where[-1] is None or where[:-1].count(None) > 1:
+        where = g.known(indices)
+    depth = where[-1] or 0
+    front = [-1 if d is None else d for d in where[:-1]]
     places = ""
     for i in range(depth):
-        column = reshape(g, slice_axis(g, cast(g, indices, "int64"), len(where) - 1, i, i + 1), list(where[:-1]))
+        column = reshape(g, slice_axis(g, cast(g, indices, "int64"), len(where) - 1, i, i + 1), front)
         column = wrap_indices(g, column, shape[batch + i])
         stride = int(np.prod(shape[batch + i + 1 : batch + depth], dtype=np.int64))
         term = g.onnx("Mul", column, g.const(stride, "int64"))
