@@ -19,7 +19,7 @@ from .model import BACKENDS, Model
 __all__ = ["Keep", "Recording", "describe_run"]
 
 TEMPORARY = "c2step-capture-"
-_LATE = 0.005  # seconds
+_LATE = 0.05  # seconds
 Header = Callable[[], Dict[str, Any]]
 
 
