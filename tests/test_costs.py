@@ -49,6 +49,18 @@ def test_one_round_trip_however_many_operators_run(tiny):
     assert len(tiny.steps) == 200
 
 
+def test_no_look_at_a_tensor_loads_torch(tiny):
+    tiny.set_break("Relu", condition="nan")
+    tiny.watch("x20")
+    tiny.patch("x5", np.zeros(8, np.float32))
+    tiny.cont()
+    tiny.fetch("x20"), tiny.summary("x3")
+    tiny.back(5)
+    with open("/proc/%d/maps" % tiny.workspace.pid) as file:
+        loaded = file.read()
+    assert "caffe2_pybind11_state" in loaded and "torch_python" not in loaded
+
+
 def test_conditions_on_summaries_need_no_round_trip_and_python_one_each(tiny):
     tiny.set_break("Relu", condition="nan or max > 100")
     assert requests(tiny, lambda: tiny.until("100")) == 1
