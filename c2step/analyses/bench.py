@@ -39,6 +39,12 @@ class Bench(NamedTuple):
     total: float
     caffe2: float
 
+    @property
+    def apart(self) -> float:
+        """How many times the largest of the sum of all operators, the whole and BenchmarkNet is the smallest."""
+        figures = sorted([sum(timing.median for timing in self.operators), self.total, self.caffe2])
+        return figures[-1] / max(figures[0], 1e-12)
+
     def to_json(self) -> Dict[str, Any]:
         """As plain JSON values."""
         return {"runs": self.runs, "total": self.total, "benchmark_net": self.caffe2,

@@ -43,15 +43,24 @@ def run(options: argparse.Namespace) -> int:
     return ExitStatus.OK
 
 
+_APART = 1.5
+
+
 def _lines(found: Bench) -> List[str]:
     head = ["index", "type", "blob", "min", "median", "spread", "share", "FLOP", "GFLOP/s"]
     rows = [head] + [_row(timing) for timing in found.operators]
     total = sum(timing.median for timing in found.operators)
-    return table(rows, right=(0, 3, 4, 5, 6, 7, 8)) + [
+    lines = table(rows, right=(0, 3, 4, 5, 6, 7, 8)) + [
         "",
         "operators %s, the whole net %s, BenchmarkNet %s (%d runs)"
         % (_seconds(total), _seconds(found.total), _seconds(found.caffe2), found.runs),
     ]
+    if found.apart > _APART:
+        lines.append(
+            "these disagree by %.1fx: something else ran, or operators are too short to be timed; "
+            "more --runs on an idle machine, or go by min" % found.apart
+        )
+    return lines
 
 
 def _row(timing: Timing) -> List[str]:
