@@ -211,6 +211,8 @@ class LocalWorkspace(Workspace):
                 on_events([event])
                 if isinstance(event, dict) and event["status"] != "ok":
                     return self._done("full" if event["status"] == "full" else "failed")
+                if isinstance(event, dict) and "disk" in event:
+                    return self._done("stopped")
                 if watching.replacing:
                     self._replace(watching.replacing.get(str(index), ()))
                 if watching.judging.any and watching.judging.hit(index, op, event):
