@@ -147,7 +147,7 @@ def _remove_quietly(path: str) -> None:
 
 
 def _strings_as_json(array: np.ndarray) -> bytes:
-    values = [v.decode("latin-1") if isinstance(v, bytes) else str(v) for v in array.reshape(-1).tolist()]
+    values = [(v if isinstance(v, bytes) else str(v).encode()).decode("latin-1") for v in array.reshape(-1).tolist()]
     return json.dumps({"shape": list(array.shape), "encoding": "latin-1", "strings": values}).encode()
 
 

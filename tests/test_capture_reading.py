@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from c2step.blob import TENSOR, Blob
+from c2step.blob import STRING, TENSOR, Blob
 from c2step.capture import read_blob, write_blob
 from c2step.errors import CaptureError
 
@@ -37,3 +37,10 @@ def test_a_view_needs_the_whole_file_and_no_pickle(tmp_path):
     for path in (cut, pickled):
         with pytest.raises(CaptureError):
             read_blob(path, "b", mapped=True)
+
+
+def test_words_are_kept_as_utf_8_whatever_holds_them(tmp_path):
+    words = np.array(["bü", "日本".encode(), b"\xff"], dtype=object)
+    write_blob(str(tmp_path / "words"), Blob("words", STRING, words))
+    read = read_blob(str(tmp_path / "words"), "words", STRING).array
+    assert read.tolist() == ["bü".encode(), "日本".encode(), b"\xff"]

@@ -182,3 +182,8 @@ def test_a_net_that_serves_is_told_what_still_trains(tmp_path, trains):
     found = [(f["code"], f["effect"], f["index"], f["op_type"]) for f in lint_pair(caffe2_pb2.NetDef(), net)]
     told = [("training-mode", "wrong", 0, "SpatialBN"), ("training-mode", "wrong", 2, "Dropout")]
     assert [row for row in found if row[0] == "training-mode"] == ([] if trains else told)
+
+
+def test_a_convolution_of_another_rank_than_its_weights_ends_no_process():
+    model = model_of([node("Conv", ["x", "w"], ["y"])], {"x": rand(1, 3, 8)}, ["y"], 13, {"w": rand(2, 3, 3, 3)})
+    assert [f.code for f in lint(model)] == ["conv-kernel"]

@@ -9,7 +9,7 @@ from typing import Any, Dict, List, Sequence, Tuple
 import onnx
 from onnx import numpy_helper
 
-from .onnxfile import dense, widened
+from .onnxfile import dense, shape_of, widened
 
 __all__ = ["Shapes", "infer", "inferable", "light_copy", "weights", "without_nodes"]
 
@@ -91,7 +91,10 @@ def infer(light: Any, notes: List[str], data: bool = False) -> Any:
 
     With `data`, shapes that are computed from other shapes are followed too.
     """
-    deadly = [index for index, node in enumerate(light.graph.node) if not inferable(node)]
+    ranks = {tensor.name: len(tensor.dims) for tensor in light.graph.initializer}
+    for value in list(light.graph.input) + list(light.graph.value_info):
+        ranks[value.name] = len(shape_of(value.type) or ())
+    deadly = [index for index, node in enumerate(light.graph.node) if not inferable(node, ranks)]
     domains = [light.graph.node[index].domain for index in deadly]
     for index in deadly:
         light.graph.node[index].domain = "not inferred"
@@ -115,9 +118,14 @@ def _inferred(light: Any, data: bool) -> Any:
     return onnx.shape_inference.infer_shapes(light)
 
 
-def inferable(node: Any) -> bool:
-    """Whether onnx's shape inference survives this node: it divides by the strides."""
-    return not any(attribute.name == "strides" and 0 in attribute.ints for attribute in node.attribute)
+def inferable(node: Any, ranks: Dict[str, int]) -> bool:
+    """Whether onnx's shape inference survives this node: it divides by strides, and takes ranks of Conv for equal."""
+    if any(attribute.name == "strides" and 0 in attribute.ints for attribute in node.attribute):
+        return False
+    if node.op_type not in ("Conv", "ConvTranspose") or any(a.name == "kernel_shape" for a in node.attribute):
+        return True
+    known = [ranks.get(name) or 0 for name in node.input[:2]]
+    return 0 in known or len(set(known)) == 1
 
 
 # --- Constant ------------------------------------------------------------------------------------

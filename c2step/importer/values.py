@@ -135,7 +135,7 @@ class Values:
         return old is None or (new is not None and sum(isinstance(d, int) for d in new) >= len(old) - old.count(None))
 
     def _infer(self, node: Any, opset: int) -> Dict[str, Any]:
-        if not inferable(node):
+        if not inferable(node, {name: len(self.shape(name) or ()) for name in node.input}):
             return {}
         imports = [onnx.helper.make_opsetid("", opset)] + [i for i in self._imports if i.domain not in ("", "ai.onnx")]
         try:

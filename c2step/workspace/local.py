@@ -108,6 +108,7 @@ class LocalWorkspace(Workspace):
         assert loaded
         with self._current():
             self._forget(list(self._created))
+            self._status.enter(CONVERT, -1, "")
             self._opened = open_model(loaded, spec, lambda index, label: self._status.enter(CONVERT, index, label))
         self._created, self._original, self._operators = {}, {}, {}
         self._recurrent = _recurrent(self._opened.predict_net)
@@ -126,7 +127,10 @@ class LocalWorkspace(Workspace):
         self.declare(spec)
         assert self._loaded
         with self._current():
-            return lint_model(self._loaded, spec)
+            self._status.enter(CONVERT, -1, "")
+            findings = lint_model(self._loaded, spec)
+            self._status.enter(IDLE)
+            return findings
 
     @staticmethod
     def read_net(path: str) -> Dict[str, Any]:

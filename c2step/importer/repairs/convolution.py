@@ -12,7 +12,7 @@ import numpy as np
 from ..rewriter import Node, Rewriter, Unrepairable
 from ..values import Shape
 from .building import cast, concat, expand_dims, fill, reshape, slice_axis, squeeze, take, transpose
-from .dtypes import found_dtype
+from .dtypes import exactness, found_dtype
 from .pooling import same_pads
 
 __all__ = ["RULES"]
@@ -55,7 +55,7 @@ def convolution(node: Node, g: Rewriter) -> Optional[str]:
         group=int(node.attr("group", 1)),
     )
     cast(g, y, dtype, node.out)
-    return "kernels=%s pads=%s" % (kernel, pads)
+    return "kernels=%s pads=%s%s" % (kernel, pads, exactness(dtype, "float32"))
 
 
 class _Transposed(NamedTuple):
@@ -101,7 +101,7 @@ def transposed(node: Node, g: Rewriter) -> Optional[str]:
     else:
         y = _by_conv(g, inputs, t)
     cast(g, y, dtype, node.out)
-    return "pads=%s, output_padding=%s" % (t.begin + t.end, t.extra)
+    return "pads=%s, output_padding=%s%s" % (t.begin + t.end, t.extra, exactness(dtype, "float32"))
 
 
 def _natural(node: Node, g: Rewriter) -> bool:
