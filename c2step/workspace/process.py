@@ -163,7 +163,8 @@ class ProcessWorkspace(Workspace):
                     return _result(message)
             found = take()
             if pause:
-                pause = _SHORTEST if found > _MANY else min(2 * pause, _LONGEST)
+                soon = found > (0 if self._yielding else _MANY)
+                pause = _SHORTEST if soon else min(2 * pause, _LONGEST)
             if ready or found:
                 moved = time.monotonic()
             elif limit and time.monotonic() - moved > limit:
