@@ -11,15 +11,15 @@ from shared_material import CHECKOUT
 sys.path.append(os.path.join(CHECKOUT, "scripts"))
 
 from benchmarks import table, timing
-from benchmarks.table import Row, all_hold, markdown, to_json, within_markers
+from benchmarks.table import Row, all_hold, markdown, other_verdicts, to_json, within_markers
 from benchmarks.timing import Figure, added, alternate, figure, quotient
 
 MACHINE = {"torch": "1.10.2", "cores": 2}
 
 
-def row(unit="x", bar=1.3, median=1.2, **more):
+def row(unit="x", bar=1.3, median=1.2, what="stepping", **more):
     measured = None if median is None else Figure(median, median - 0.1, median + 0.1)
-    return Row("key", "stepping", "RunNet", unit, bar, measured, **more)
+    return Row("key", what, "RunNet", unit, bar, measured, **more)
 
 
 @pytest.mark.parametrize(
@@ -101,6 +101,12 @@ def test_json_has_everything():
     assert [r["verdict"] for r in found["rows"]] == ["reached", "not reached", "not measured"]
     assert found["rows"][0]["measured"] == {"median": 1.2, "low": pytest.approx(1.1), "high": pytest.approx(1.3)}
     assert found["rows"][2]["measured"] is None
+
+
+def test_verdicts_of_two_runs():
+    before = to_json([row(), row(what="dump", bar=None), row(what="gone")], MACHINE)
+    assert other_verdicts([row(median=1.25), row(what="dump", bar=None), row(what="new")], before) == []
+    assert other_verdicts([row(median=1.4)], before) == ["stepping: not reached, was reached"]
 
 
 def test_the_table_replaces_the_one_between_the_markers():

@@ -1,4 +1,4 @@
-"""bench [--quick] [--update-readme] [--json FILE] [--list] [ROW...]
+"""bench [--quick] [--update-readme] [--json FILE] [--compare FILE] [--list] [ROW...]
 
 Measures c2step against Caffe2 itself and against what people use instead, with sides that take turns
 in one run, and prints the table.  Exit status 0 where every bar is reached, 1 where one is not.
@@ -18,7 +18,7 @@ sys.path[:1] = [ROOT, os.path.join(ROOT, "scripts")]
 
 from benchmarks import comparing, dumping, growing, limits, memory, opening, starting, stepping  # noqa: E402
 from benchmarks.setting import Setting  # noqa: E402
-from benchmarks.table import Row, all_hold, markdown, to_json, within_markers  # noqa: E402
+from benchmarks.table import Row, all_hold, markdown, other_verdicts, to_json, within_markers  # noqa: E402
 
 README = os.path.join(ROOT, "README.md")
 MEASUREMENTS: Dict[str, Callable[[Setting], List[Row]]] = {
@@ -49,6 +49,7 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="a third of the rounds")
     parser.add_argument("--update-readme", action="store_true", help="write the table into the README")
     parser.add_argument("--json", metavar="FILE", help="write the figures as JSON too")
+    parser.add_argument("--compare", metavar="FILE", help="say which verdicts are not those of a former run, from its JSON")
     parser.add_argument("--list", action="store_true", help="name the measurements and end")
     parser.add_argument("--models", required=True, metavar="DIR", help=argparse.SUPPRESS)
     parser.add_argument("--exporter", default="", help=argparse.SUPPRESS)
@@ -123,6 +124,10 @@ def _processor() -> str:
 def _report(found: Dict[str, Any], options: argparse.Namespace) -> int:
     table = markdown(found["rows"], found["machine"])
     print(table, end="")
+    if options.compare:
+        with open(options.compare) as file:
+            others = other_verdicts(found["rows"], file.read())
+        print("\n".join(others) or "The verdicts are those of %s." % options.compare)
     if options.json:
         with open(options.json, "w") as file:
             file.write(to_json(found["rows"], found["machine"]))

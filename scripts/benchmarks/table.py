@@ -5,7 +5,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
 from .timing import Figure
 
-__all__ = ["BEGIN", "END", "Row", "all_hold", "markdown", "to_json", "within_markers"]
+__all__ = ["BEGIN", "END", "Row", "all_hold", "markdown", "other_verdicts", "to_json", "within_markers"]
 
 BEGIN, END = "<!-- scripts/bench writes from here -->", "<!-- to here -->"
 _HEAD = ("what", "against", "bar", "measured", "quartiles", "")
@@ -78,6 +78,13 @@ def to_json(rows: Sequence[Row], machine: Dict[str, Any]) -> str:
     found = [dict(row._asdict(), measured=row.measured and row.measured._asdict(), verdict=row.verdict.strip("*"))
              for row in rows]  # fmt: skip
     return json.dumps({"machine": machine, "all_hold": all_hold(rows), "rows": found}, indent=1) + "\n"
+
+
+def other_verdicts(rows: Sequence[Row], before: str) -> List[str]:
+    """The rows whose verdict is not that of a former run, which `to_json` wrote, in words."""
+    was = {(row["what"], row["against"]): row["verdict"] for row in json.loads(before)["rows"]}
+    now = {(row.what, row.against): row.verdict.strip("*") for row in rows}
+    return ["%s: %s, was %s" % (key[0], now[key], was[key]) for key in now if was.get(key, now[key]) != now[key]]
 
 
 def within_markers(text: str, table: str) -> str:
