@@ -49,7 +49,7 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="a third of the rounds")
     parser.add_argument("--update-readme", action="store_true", help="write the table into the README")
     parser.add_argument("--json", metavar="FILE", help="write the figures as JSON too")
-    parser.add_argument("--compare", metavar="FILE", help="say which verdicts are not those of a former run, from its JSON")
+    parser.add_argument("--compare", metavar="FILE", help="say which verdicts are not those of this JSON")
     parser.add_argument("--list", action="store_true", help="name the measurements and end")
     parser.add_argument("--models", required=True, metavar="DIR", help=argparse.SUPPRESS)
     parser.add_argument("--exporter", default="", help=argparse.SUPPRESS)
