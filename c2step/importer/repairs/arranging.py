@@ -11,7 +11,7 @@ import numpy as np
 from ..rewriter import Node, Rewriter, Unrepairable
 from ..values import dtype_name
 from .building import HELD, carrier, cast, copy, gather, reshape, transpose
-from .dtypes import found_dtype
+from .dtypes import exactness, found_dtype
 
 __all__ = ["RULES"]
 
@@ -72,7 +72,7 @@ def cumulative(node: Node, g: Rewriter) -> Optional[str]:
         [shape[i] for i in order],
     )
     cast(g, transpose(g, y, [order.index(i) for i in range(len(order))]), dtype, node.out)
-    return "a product with a triangle of ones, in float32"
+    return "a product with a triangle of ones, in float32%s" % exactness(dtype, "float32")
 
 
 def reverse_sequence(node: Node, g: Rewriter) -> Optional[str]:
