@@ -151,13 +151,22 @@ def blame(session: Session, reference: Union[str, Reference, Against], continue_
     """Run the net twice and judge every operator, in the run and alone, as `c2step blame` does.
 
     `reference` are golden values that were loaded, or words that say where they are, as `against` takes them.
+    Both runs begin at the start, without patches and breakpoints; the session stands there afterwards.
     """
     from .compare.against import Against
     from .compare.blame import blame as judged
+    from .compare.loading import undisturbed, unpatched
 
     golden = against(session, reference) if isinstance(reference, str) else reference
     rules = golden.tolerances if isinstance(golden, Against) else None
-    return judged(session, golden.reference if isinstance(golden, Against) else golden, rules, continue_from_reference)
+    values = golden.reference if isinstance(golden, Against) else golden
+    patches = ["left out: the patch %s" % patch for patch in session.changes.patches]
+    with undisturbed(session), unpatched(session):
+        session.restart()
+        found = judged(session, values, rules, continue_from_reference)
+    session.restart()
+    found.notes += patches
+    return found
 
 
 def before(*patterns: str) -> Decorator:

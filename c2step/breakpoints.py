@@ -104,13 +104,20 @@ class Sets:
         self.looks = frozenset().union(*[each.passing for each in self.after if each.declared is None])
 
 
+@dataclass
+class _Numbers:
+    """The last number that was given; a session and those inside it count together."""
+
+    last: int = 0
+
+
 class Breakpoints:
     """The breakpoints of a session, numbered from 1."""
 
     def __init__(self) -> None:
         self.all: List[Breakpoint] = []
         self._reached: Dict[int, Breakpoint] = {}  # temporary ones that are gone; their commands are still to run
-        self._numbers = 0
+        self._numbers = _Numbers()
         self._tests: Dict[int, Tuple[Net, _Tested]] = {}  # made once, while the net is the same
         self._sets = Sets(None, [])
 
@@ -124,8 +131,8 @@ class Breakpoints:
             _known_blob(net, name)
         if watch:
             _known_blob(net, where)
-        self._numbers += 1
-        self.all.append(Breakpoint(self._numbers, where, temporary, condition=condition, watch=watch))
+        self._numbers.last += 1
+        self.all.append(Breakpoint(self._numbers.last, where, temporary, condition=condition, watch=watch))
         return self.all[-1]
 
     def adopt(self, net: Net, point: Breakpoint) -> bool:
@@ -140,8 +147,12 @@ class Breakpoints:
         except UsageError:
             return False
         self.all.append(point)
-        self._numbers = max(self._numbers, point.number)
+        self._numbers.last = max(self._numbers.last, point.number)
         return True
+
+    def count_with(self, outer: "Breakpoints") -> None:
+        """Take numbers that those of the net around do not have."""
+        self._numbers = outer._numbers
 
     def find(self, number: int) -> Breakpoint:
         """The one with a number."""

@@ -74,10 +74,12 @@ class Inside:
         workspace = self.outer.workspace.sibling()
         header = {"inside": str(self.operator)}
         try:
-            return Session(workspace, {"predict_net": made["net"]}, arrays, keep, header)
+            session = Session(workspace, {"predict_net": made["net"]}, arrays, keep, header)
         except BaseException:
             workspace.close()
             raise
+        session.number_breaks_with(self.outer)
+        return session
 
     @property
     def stale(self) -> bool:

@@ -479,10 +479,24 @@ def _side_text(side: Dict[str, Any]) -> str:
     if side["status"] in ("failed", "died", "not run") or not found:
         return side["status"] if side["status"] != "ok" else "-"
     if found["equal"]:
-        return "equal"
+        return "equal, NaN" if found.get("nan") else "equal"
     if found.get("max_abs") is None or isinstance(found["max_abs"], dict):
         return "differs" if found["verdict"] == "FAIL" else "-"
     return "%s%.2g" % ("! " if found["verdict"] == "FAIL" else "", found["max_abs"])
+
+
+def _alike_nan(operators: Sequence[Dict[str, Any]]) -> List[str]:
+    """A line that says so where NaN on both sides counted as equal."""
+    sides = [(row, row["run"]["comparison"] or {}) for row in operators]
+    alike = [(row, side) for row, side in sides if side.get("nan") and side["verdict"] == "PASS"]
+    if not alike:
+        return []
+    row, side = alike[0]
+    values = "%d of %s" % (side["nan"], counted(int(np.prod(side["shape"])), "value"))
+    where = "operator %d %s, %s" % (row["index"], row["type"], values)
+    return [
+        "NaN at the same places on both sides counts as equal: %s, first %s" % (counted(len(alike), "operator"), where)
+    ]
 
 
 def _answer(found: Dict[str, Any]) -> List[str]:
@@ -516,6 +530,7 @@ def _answer(found: Dict[str, Any]) -> List[str]:
     lines += [
         "output %s: %s" % (quote(name), words.get(verdict, verdict)) for name, verdict in found["outputs"].items()
     ]
+    lines += _alike_nan(found["operators"])
     counts = "%(compared)d compared, %(failed)d failed, %(skipped)d skipped, %(missing)d missing" % found
     if found.get("aside"):
         counts += ", %d without a golden value by nature" % found["aside"]

@@ -7,8 +7,9 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Set, Tuple
 from .blob import MISSING, UNINITIALISED
 from .breakpoints import Breakpoints, Sets
 from .calling import Calling
-from .errors import WorkerDied, WorkerTimeout
+from .errors import C2StepError, WorkerDied, WorkerTimeout
 from .facts import Compare, StepFacts, changed_blob
+from .handlers import in_one_piece
 from .history import Step
 from .net import Net, Operator
 from .patching import Changes
@@ -109,6 +110,11 @@ class Runner:
         """Run operators up to `last` (exclusive) or a breakpoint; `reason` is what to say when none stops it before."""
         if self.position >= len(self.net):
             return self.stop("end", detail="nothing is left to run")
+        workspace = self._timeline.workspace
+        with in_one_piece(workspace.interrupt, workspace.forget_interrupt):
+            return self._advance(last, reason)
+
+    def _advance(self, last: int, reason: str) -> Stop:
         passed: Tuple[Step, ...] = ()
         while True:
             if self.position >= last:
@@ -189,10 +195,24 @@ class Runner:
             "plan": self._planned(),
         }
         self._raised = None
-        result = self._timeline.workspace.run(request, self._on_events)
+        place = len(self.steps)
+        try:
+            result = self._timeline.workspace.run(request, self._on_events)
+        except C2StepError:
+            raise
+        except BaseException:
+            self._begin_from_known(place)
+            raise
         if self._raised is not None:
             raise self._raised
         return result
+
+    def _begin_from_known(self, place: int) -> None:
+        """An exception came between an operator and what is known of it: make the blobs what they are known to be."""
+        if len(self.steps) > place:
+            self.stand_at(self.steps[-1].index + 1, self.iteration, self.letters)
+        self._timeline.workspace.give_up()
+        self._timeline.revive()
 
     def _on_events(self, events: Sequence[Event]) -> None:
         collecting = gc.isenabled()

@@ -429,6 +429,10 @@ class Session(Runner):
         """Take over breakpoints of another session, as they are; returns those whose place this net does not have."""
         return [point for point in points if not self._breakpoints.adopt(self.model.predict_net, point)]
 
+    def number_breaks_with(self, outer: "Session") -> None:
+        """Give breakpoints numbers that those of the session around do not have."""
+        self._breakpoints.count_with(outer._breakpoints)
+
     def breakpoint(self, number: int) -> Breakpoint:
         """A breakpoint by its number."""
         return self._breakpoints.find(number)

@@ -15,6 +15,7 @@ from c2step.cli import main
 from c2step.errors import ExitStatus
 from c2step.repl.environment import Environment
 from c2step.repl.loop import run_commands
+from c2step.workspace.local import LocalWorkspace
 from c2step.workspace.process import ProcessWorkspace
 from small_nets import make_net, written
 
@@ -87,3 +88,62 @@ def test_while_entering_it_runs_nothing_instead(tmp_path, ctrl_c):
         assert "stopped by Ctrl-C" in said and "runs as one" not in said
         assert (session.position, session.status(2), session.version("yes")) == (2, ".", 1)
         assert session.fetch("yes").array.tolist() == [True]
+
+
+COUNTING = [("Copy", ["x"], ["a"], {})] + 40 * [("Add", ["a", "one"], ["a"], {})]
+
+
+@pytest.fixture
+def counting(tmp_path):
+    """A session in this process over a net in place: after `position` operators the value is position - 1."""
+    feeds = {"x": np.zeros(3, np.float32), "one": np.ones(1, np.float32)}
+    with c2step.open(predict_net=written(COUNTING, list(feeds), tmp_path), inputs=feeds, in_process=True) as session:
+        yield session
+
+
+@pytest.mark.parametrize("error", [MemoryError, KeyboardInterrupt])
+def test_in_this_process_an_operator_whose_event_is_lost_has_not_run(counting, monkeypatch, error):
+    counting.step(3)
+    plain, calls = LocalWorkspace._plain, []
+
+    def lost(self, *given):
+        calls.append(given)
+        if len(calls) == 5:
+            raise error("no room")
+        return plain(self, *given)
+
+    monkeypatch.setattr(LocalWorkspace, "_plain", lost)
+    with pytest.raises(error):
+        counting.cont()
+    assert counting.position == 7 and counting.fetch("a").array[0] == 6
+    assert counting.cont().reason == "end" and counting.fetch("a").array[0] == 40
+
+
+def test_in_this_process_ctrl_c_stops_between_operators(counting, monkeypatch):
+    plain, calls = LocalWorkspace._plain, []
+
+    def pressed(self, *given):
+        calls.append(given)
+        if len(calls) == 5:
+            os.kill(os.getpid(), signal.SIGINT)
+        return plain(self, *given)
+
+    monkeypatch.setattr(LocalWorkspace, "_plain", pressed)
+    stop = counting.cont()
+    assert (stop.reason, stop.position, counting.fetch("a").array[0]) == ("interrupted", 5, 4)
+    assert counting.cont().reason == "end" and counting.fetch("a").array[0] == 40
+
+
+def test_ctrl_c_in_the_front_is_raised_when_all_is_taken_in(counting, monkeypatch):
+    settle = counting._timeline.settle
+
+    def pressed():
+        monkeypatch.undo()
+        os.kill(os.getpid(), signal.SIGINT)
+        settle()
+
+    monkeypatch.setattr(counting._timeline, "settle", pressed)
+    with pytest.raises(KeyboardInterrupt):
+        counting.step(4)
+    assert counting.position == 4 and counting.journalled == 4
+    assert counting.cont().reason == "end" and counting.fetch("a").array[0] == 40

@@ -2,7 +2,7 @@
 
 import ast
 import traceback
-from typing import Any, Dict, Optional
+from typing import Any, Dict, List, Optional
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from ..errors import C2StepError, UsageError
 from ..render import first_line
 from .context import USER_CODE, Context
 
-__all__ = ["evaluate"]
+__all__ = ["digits_meant", "evaluate"]
 
 
 def evaluate(context: Context, text: str, names: Dict[str, Any]) -> Any:
@@ -38,3 +38,21 @@ def evaluate(context: Context, text: str, names: Dict[str, Any]) -> Any:
     except Exception as error:
         reason = traceback.format_exception_only(type(error), error)[-1]
         raise UsageError("%s: %s" % (text.strip(), first_line(reason))) from None
+
+
+def digits_meant(context: Context, text: str) -> List[str]:
+    """What to say of numbers that are computed with and are names of blobs too."""
+    operands: List[ast.expr] = []
+    for node in ast.walk(ast.parse(text.strip(), USER_CODE, "eval")):
+        operands += [node.left, node.right] if isinstance(node, ast.BinOp) else []
+        operands += node.args[:1] if isinstance(node, ast.Call) else []
+    names = [name for name in dict.fromkeys(map(_digits, operands)) if name and name in context.blob_names()]
+    return ['note: %s is the number; blob("%s") is the blob of that name' % (name, name) for name in names]
+
+
+def _digits(operand: ast.expr) -> str:
+    try:
+        value = ast.literal_eval(operand)
+    except ValueError:
+        return ""
+    return str(value) if isinstance(value, int) else ""

@@ -72,4 +72,4 @@ def _cells(row: "Row") -> List[str]:
     label = blob_label(row.output.name, row.output.version)
     figures = [found.reason] if found.reason else ["equal"] if found.equal else []
     return ["!" if found.verdict is Verdict.FAIL else " ", str(row.step.index), label, str(found.verdict),
-            "  ".join(figures + ([] if found.equal else found.figures()))]  # fmt: skip
+            "  ".join(figures + found.figures())]  # fmt: skip

@@ -18,6 +18,7 @@ from caffe2.python import core, workspace
 from ..blob import OTHER, STRING, TENSOR, UNREADABLE, Blob, BlobSummary, summarize
 from ..capture import read_blob
 from ..errors import CaptureError, InputError, OperatorError
+from ..handlers import CtrlC
 from ..importer import netdef
 from ..importer.cutting import onnx_values, write_cut, write_onnx_test
 from ..importer.editing import Change, edited
@@ -67,6 +68,7 @@ class LocalWorkspace(Workspace):
 
     def __init__(self, status: Optional[Status] = None) -> None:
         self._status = status or Status()
+        self._here = status is None  # in the user's own process
         self._name = "c2step-%d-%d" % (os.getpid(), id(self))
         self._loaded: Optional[Loaded] = None
         self._opened: Optional[Opened] = None
@@ -201,6 +203,17 @@ class LocalWorkspace(Workspace):
 
     def run(self, request: Dict[str, Any], on_events: Callable[[List[Event]], None]) -> str:
         """Run a range of operators; see `Workspace.run`."""
+        if not self._here:
+            return self._run(request, on_events)
+        with CtrlC(self._pressed):
+            return self._run(request, on_events)
+
+    def _pressed(self, again: bool) -> None:
+        self.interrupt()
+        if again:
+            raise KeyboardInterrupt
+
+    def _run(self, request: Dict[str, Any], on_events: Callable[[List[Event]], None]) -> str:
         self._fresh = {}
         if request["plan"] is not self._watching.plan:
             self._watching = _Watching(request["plan"])

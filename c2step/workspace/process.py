@@ -14,7 +14,6 @@ import shutil
 import signal
 import subprocess
 import tempfile
-import threading
 import time
 from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Set, Tuple
 
@@ -24,7 +23,7 @@ from .. import errors
 from ..blob import STRING, TENSOR, Blob, BlobSummary
 from ..capture import read_blob, write_blob
 from ..errors import C2StepError, RuntimeMissing, WorkerDied, WorkerTimeout
-from ..handlers import set_handler
+from ..handlers import CtrlC
 from . import Change, Event, Workspace
 from .awake import Awake
 from .eventlog import EventReader, event_log
@@ -143,7 +142,7 @@ class ProcessWorkspace(Workspace):
             process.stdin.write(('{"do": "%s", "with": %s}\n' % (do, text)).encode("utf-8"))
         except BrokenPipeError:
             raise self._death(do) from None
-        with _CtrlC(lambda again: self.kill() if again or do != "run" else self.interrupt()):
+        with CtrlC(lambda again: self.kill() if again or do != "run" else self.interrupt()):
             return self._until_reply(do, take)
 
     def _until_reply(self, do: str, take: Callable[[], int]) -> Any:
@@ -454,30 +453,6 @@ class ProcessWorkspace(Workspace):
     def _scratch_file(self) -> str:
         self._fetches += 1
         return os.path.join(self.scratch, "blob-%d" % self._fetches)
-
-
-class _CtrlC:
-    """While a request is under way, Ctrl-C stops the run, and a second one the operator.
-
-    An exception in the middle of an exchange would leave half a reply in the pipe.
-    """
-
-    def __init__(self, act: Callable[[bool], None]) -> None:
-        self._act = act
-        self._hits = 0
-        self._before: Any = None
-
-    def _hit(self, *_: Any) -> None:
-        self._hits += 1
-        self._act(self._hits > 1)
-
-    def __enter__(self) -> None:
-        if threading.current_thread() is threading.main_thread():
-            self._before = set_handler(signal.SIGINT, self._hit)
-
-    def __exit__(self, *_: Any) -> None:
-        if self._before is not None:
-            set_handler(signal.SIGINT, self._before)
 
 
 def _fast_folder() -> Optional[str]:

@@ -3,7 +3,7 @@
 import glob
 from typing import List, Optional, Tuple
 
-from ...blob import Blob, BlobSummary
+from ...blob import MISSING, Blob, BlobSummary
 from ...errors import UsageError
 from ...render import blob_label, blob_rows, quote, shape_text, stats_rows, summary_lines, values_text
 from ..context import Context
@@ -78,6 +78,8 @@ def part(blob: Blob, ref: BlobRef) -> Blob:
     """The part of a blob that a reference names, the blob itself when it names no part."""
     if ref.index is None:
         return blob
+    if blob.array is None and blob.kind == MISSING:
+        raise UsageError("%s has no value yet, so it has no part %s" % (blob_label(ref.name), ref.index_text))
     if blob.array is None:
         raise UsageError("%s holds no array, so it has no part %s" % (blob_label(ref.name), ref.index_text))
     try:

@@ -16,7 +16,7 @@ from ...workspace import Change
 from ..arrays import read_value, taken
 from ..assignments import ArgumentChange, ArgumentValues, BlobValue, OptionalWhere
 from ..context import Context
-from ..expressions import evaluate
+from ..expressions import digits_meant, evaluate
 from ..registry import Result, command
 from ..telling import stopped
 from ..types import BlobName, FilePath
@@ -90,7 +90,8 @@ def _given(context: Context, name: str, text: str, now: Optional[Blob]) -> Tuple
         folder = os.path.dirname(path) or "."
         there = os.listdir(folder) if os.path.isdir(folder) else []
         raise InputError("there is no file %s" % quote(path), near(os.path.basename(path), there))
-    return evaluate(context, text, {"x": now.real()} if now is not None and now.array is not None else {}), []
+    value = evaluate(context, text, {"x": now.real()} if now is not None and now.array is not None else {})
+    return value, digits_meant(context, text)
 
 
 def _with_part(current: np.ndarray, index: Any, value: Any, label: str) -> np.ndarray:
