@@ -16,6 +16,7 @@ import pytest
 
 import c2step
 from c2step.errors import InputError, ModelError, OperatorError, RuntimeMissing, WorkerDied
+from small_nets import make_net, written
 
 
 def case(shared, name):
@@ -149,6 +150,19 @@ def test_an_onnx_file_as_a_net_and_a_cut_net(shared, tmp_path):
     with pytest.raises(ModelError, match="swapped"):
         swapped = case(shared, "45_inplace_chain")
         c2step.open(init_net=swapped + "/predict_net.pb", predict_net=swapped + "/init_net.pb")
+    written([("ConstantFill", ["w"], ["g"], {}), ("Mul", ["x", "g"], ["y"], {})], ["x", "w"], tmp_path)
+    os.rename(str(tmp_path / "predict_net.pb"), str(tmp_path / "computes.pb"))
+    filling = [("ConstantFill", [], ["w"], {"shape": [1]}), ("ConstantFill", ["w"], ["g"], {})]
+    with pytest.raises(ModelError, match="swapped"):  # a net that fills may read what it filled
+        c2step.open(init_net=str(tmp_path / "computes.pb"), predict_net=written(filling, [], tmp_path))
+
+
+def test_a_text_net_as_editors_on_windows_write_it(tmp_path):
+    text = str(make_net([("Relu", ["x"], ["y"], {})], ["x"])).replace("\n", "\r\n")
+    (tmp_path / "predict_net.pbtxt").write_bytes(b"\xef\xbb\xbf" + text.encode())
+    with c2step.open(str(tmp_path), inputs={"x": np.array([-1, 2], np.float32)}, in_process=True) as session:
+        session.cont()
+        assert session.fetch("y").array.tolist() == [0, 2]
 
 
 def test_an_operator_without_its_database_can_be_skipped(shared):

@@ -85,7 +85,7 @@ def _looks_like_text(head: bytes) -> bool:
     if b"\0" in head:
         return False
     try:
-        text = head.decode("utf-8", "ignore").lstrip()
+        text = head.decode("utf-8-sig", "ignore").lstrip()
     except UnicodeDecodeError:
         return False
     words = (

@@ -30,7 +30,7 @@ def load_net(path: str) -> Any:
     net = caffe2_pb2.NetDef()
     try:
         if sniff(path) == "text net":
-            with open(path, encoding="utf-8") as file:
+            with open(path, encoding="utf-8-sig") as file:  # some editors put a mark in front
                 text_format.Parse(file.read(), net)
         else:
             with open(path, "rb") as file:
@@ -61,13 +61,22 @@ def load_pair(files: ModelFiles) -> Pair:
 
 
 def _refuse_swapped(files: ModelFiles, init: Any, predict: Any) -> None:
-    only_fills = not any(op.input for op in predict.op)
-    if files.init_net and only_fills and any(op.input for op in init.op):
+    if files.init_net and not _unmade(predict) and _unmade(init) & {name for op in predict.op for name in op.output}:
         raise ModelError(
             "init_net and predict_net seem to be swapped: %s only fills blobs, %s computes"
             % (files.predict_net, files.init_net),
             "exchange --init-net and --predict-net",
         )
+
+
+def _unmade(net: Any) -> Set[str]:
+    """What a net reads and has not written before."""
+    made: Set[str] = set()
+    found: Set[str] = set()
+    for op in net.op:
+        found.update(name for name in op.input if name not in made)
+        made.update(op.output)
+    return found
 
 
 def _key(op: Any) -> bytes:
