@@ -38,6 +38,14 @@ def test_a_part_of_what_was_not_written_yet(say):
     assert "25 has no value yet, so it has no part [0]" in say("inspect 25[0]")
 
 
+def test_a_patch_of_a_part_is_of_that_part_also_when_its_operator_runs_again(say):
+    said = say("step; patch 25[0] = 100; info patches; restart")
+    assert "25[0] = 100, after operator 0" in said
+    say.session.feed("x", np.array([5, 6, 7], np.float32))
+    say("run")
+    assert say.session.fetch("25").array.tolist() == say.session.fetch("y").array.tolist() == [100, 12, 14]
+
+
 def test_nan_on_both_sides_is_equal_and_said(say, tmp_path):
     path = str(tmp_path / "golden.npz")
     np.savez(path, **run_prefix(NET, FEEDS, 2))

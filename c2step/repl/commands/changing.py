@@ -41,15 +41,12 @@ def patch(context: Context, assignment: BlobValue) -> str:
     name = assignment.ref.name
     array, notes = _value(context, assignment)
     before = session.summary(name) if session.history.exists(name) else None
-    if assignment.ref.index is not None and not session.history.exists(name):
-        made = session.patch(name, array, assignment.text, assignment.ref.index)
-    else:
-        made = session.patch(name, array, assignment.text)
+    made = session.patch(name, array, assignment.text, assignment.ref.index)
     if not session.history.exists(name):
         return "\n".join(["%s, when that has run or is skipped" % made, *notes])
     label = blob_label(name, session.version(name))
     lines = ["%s  %s" % (label, summary_line(session.summary(name))), *notes]
-    if before is not None and before.shape != array.shape:
+    if before is not None and assignment.ref.index is None and before.shape != array.shape:
         lines.append("its shape was %s" % (tuple(before.shape),))
     return "\n".join(lines + _dirty_lines(context))
 
@@ -70,7 +67,8 @@ def _value(context: Context, assignment: BlobValue) -> Tuple[np.ndarray, List[st
         return array, notes
     array = _as_dtype(array, current.dtype, text)
     if ref.index is not None:
-        return _with_part(current, ref.index, array, str(ref)), notes
+        _check_part(current, ref.index, array, str(ref))
+        return array, notes
     return np.full(current.shape, array) if array.ndim == 0 and current.ndim else array, notes
 
 
@@ -94,13 +92,12 @@ def _given(context: Context, name: str, text: str, now: Optional[Blob]) -> Tuple
     return value, digits_meant(context, text)
 
 
-def _with_part(current: np.ndarray, index: Any, value: Any, label: str) -> np.ndarray:
-    array = np.array(current)
+def _check_part(current: np.ndarray, index: Any, value: Any, label: str) -> None:
+    """UsageError where a part of an array cannot take a value."""
     try:
-        array[index] = value
+        np.array(current)[index] = value
     except (ValueError, TypeError, IndexError) as error:
         raise UsageError("%s: %s" % (label, error)) from None
-    return array
 
 
 def _as_dtype(array: np.ndarray, dtype: Any, text: str) -> np.ndarray:
