@@ -12,8 +12,10 @@ import pytest
 import c2step
 from c2step.capture import Capture
 from c2step.cli import main
+from c2step.compare.loading import make_reference, strange
 from c2step.errors import CaptureError, UsageError
-from c2step.references.archive import make_archive, open_archive
+from c2step.references import Reference
+from c2step.references.archive import Archive, make_archive, open_archive
 
 
 @pytest.fixture(scope="module")
@@ -70,6 +72,33 @@ def test_blame_takes_an_archive_and_one_of_its_cases(archive, models, capsys):
     assert main([*words, archive.path]) == 0
     assert main([*words, os.path.join(archive.path, "cases", "first")]) == 0
     capsys.readouterr()
+
+
+def test_values_of_another_model_or_input_are_told_apart(archive, capture, models, tmp_path):
+    folder, other = os.path.join(models, "digits_native"), str(tmp_path / "predict_net.pb")
+    pathlib.Path(other).write_bytes(pathlib.Path(folder, "predict_net.pb").read_bytes() + b"\n\x01x")  # another name
+    with pytest.raises(CaptureError, match="first was made from another model than predict_net.pb: from .*predict_net"):
+        make_archive(str(tmp_path / "b"), {"first": capture}, [other])
+    manifest = pathlib.Path(archive.path, "manifest.json")
+    said = json.loads(manifest.read_text())
+    for name in ("init_net.pb", "predict_net.pb"):
+        said["files"]["model/" + name]["sha256"] = hashlib.sha256(b"another").hexdigest()
+    with pytest.raises(CaptureError, match="first was made from another model"):
+        Archive(archive.path, said).check()
+    image = dict(np.load(folder + "/input.npz"))
+    name, values = next(iter(image.items()))
+    header = json.loads(pathlib.Path(capture, "capture.json").read_text())
+    digest = hashlib.sha256(values.tobytes()).hexdigest()
+    told = dict(header, inputs=[{"name": name, "dtype": str(values.dtype), "shape": list(values.shape),
+                                 "sha256": digest}])  # fmt: skip
+    spec = {"init_net": folder + "/init_net.pb", "predict_net": folder + "/predict_net.pb", "in_process": True}
+    with c2step.open(inputs=image, **spec) as session:
+        assert not make_reference(session, capture, "").notes and not strange(session, Reference("golden", told))
+    with c2step.open(inputs={name: values + 1}, **spec) as session:
+        (note,) = strange(session, Reference("golden", told))
+        assert note == "golden was made from other inputs: %s had other values there" % name
+        (note,) = strange(session, Reference("golden", dict(header, sha256={"m.onnx": "0f" * 32}, model="m.onnx")))
+        assert note.startswith("golden was made from another model, m.onnx (sha256 0f0f0f0f0f0f...), and this is ")
 
 
 def test_cases_by_name(capture, tmp_path):

@@ -10,6 +10,7 @@ from typing import Any, Callable, Dict, Iterator, List, Optional
 
 import numpy as np
 
+from ..digests import of_array, of_header
 from ..errors import C2StepError
 from ..leftovers import scratch_folder
 from ..model import BACKENDS
@@ -32,7 +33,8 @@ from .against import Against
 from .lockstep import run_elsewhere, run_imported
 from .tolerance import Tolerances
 
-__all__ = ["begin_reference", "engine_ahead", "load_against", "make_reference", "matched", "undisturbed", "unpatched"]
+__all__ = ["begin_reference", "engine_ahead", "load_against", "make_reference", "matched", "strange", "undisturbed",
+           "unpatched"]  # fmt: skip
 
 Progress = Callable[[int, int, str], None]
 
@@ -61,8 +63,12 @@ def make_reference(
             return run_imported(session, found.value, directory, timeout)
         runtime = found.value if found.kind == "runtime" else "%s:%s" % (found.kind, found.value)
         return run_elsewhere(session, runtime, directory, timeout)
+    if os.path.exists(spec):  # what is made just now is of this model and these inputs
+        found.notes += strange(session, found)
     if _is_of_another_importer(session, found):
-        return open_onnx_values(found.source, Net.from_json(found.meta["net"]))
+        values = open_onnx_values(found.source, Net.from_json(found.meta["net"]))
+        values.notes += found.notes
+        return values
     return matched(session, found) if match and found.meta.get("engine") == "torch" else found
 
 
@@ -152,6 +158,30 @@ def _is_of_another_importer(session: Session, reference: Reference) -> bool:
     """Whether it is a run of the model with other operators, so that only what the model names can be compared."""
     meta, ours = reference.meta, session.spec.get("backend", BACKENDS[0])
     return meta.get("kind") == "run" and session.model.kind == "onnx" and meta.get("backend") not in (None, ours)
+
+
+def strange(session: Session, reference: Reference) -> List[str]:
+    """What tells that golden values were made from another model, or from other inputs, than the session has."""
+    notes, made = [], of_header(reference.meta)
+    ours = set(session.model.sha256.values())
+    if made and not ours & made:
+        of = " ".join(str(part) for part in (reference.meta.get("model"), "(sha256 %s...)" % min(made)[:12]) if part)
+        notes.append("%s was made from another model, %s, and this is %s" % (reference.source, of, session.model.path))
+    listed = reference.meta.get("inputs")
+    told = {row["name"]: row for row in listed} if isinstance(listed, list) else listed or {}
+    given = {name: np.asarray(array) for name, array in session.inputs.items() if name in told}
+    others = [name for name, array in given.items() if _differs(array, told[name])]
+    if others:
+        notes.append("%s was made from other inputs: %s had other values there" % (reference.source, ", ".join(others)))
+    return notes
+
+
+def _differs(array: np.ndarray, told: Dict[str, Any]) -> bool:
+    """Whether an input is another than the one that a header tells of, as far as it tells."""
+    if list(array.shape) != told["shape"]:
+        return True
+    known = bool(told.get("sha256")) and str(array.dtype) == told["dtype"]
+    return known and of_array(array) not in ("", told["sha256"])
 
 
 def _python(session: Session, engine_runtime: Optional[str]) -> str:

@@ -16,6 +16,7 @@ import time
 from typing import Any, Dict, Iterator, List, Mapping, Sequence, Tuple
 
 from ..capture import HEADER, JOURNAL, Capture, disk_error
+from ..digests import of_header
 from ..errors import CaptureError, UsageError, near
 from .reference import Reference, open_capture
 from .whole import check_whole
@@ -41,6 +42,10 @@ class Archive:
 
     def check(self) -> None:
         """Look into every case too: CaptureError names a capture that was not whole when it was archived."""
+        _check_model(self.manifest["cases"], {
+            os.path.basename(name): told["sha256"] for name, told in self.manifest["files"].items()
+            if name.startswith("model/")
+        })  # fmt: skip
         for name in self.cases():
             check_whole(os.path.join(self.path, "cases", name))
 
@@ -68,6 +73,8 @@ def make_archive(path: str, captures: Mapping[str, str], model_files: Sequence[s
     for file in model_files:
         if not os.path.isfile(file):
             raise CaptureError("there is no file %s" % file, "give the model's files with --model")
+    headers = {name: capture.header for name, (capture, _) in found.items()}
+    _check_model(headers, {os.path.basename(file): _hash(file) for file in model_files})
     cases: Dict[str, Any] = {}
     try:
         for name, (capture, lost) in found.items():
@@ -86,6 +93,27 @@ def make_archive(path: str, captures: Mapping[str, str], model_files: Sequence[s
             error, str(error.filename2 or error.filename or os.path.join(path, MANIFEST)), False
         ) from error
     return open_archive(path)
+
+
+def _check_model(cases: Mapping[str, Mapping[str, Any]], files: Mapping[str, str]) -> None:
+    """CaptureError where a case was made from another model than the files, digests by name, that go with it.
+
+    Golden values of a framework's own file may lie beside the model that was exported from it.
+    """
+    for name, header in cases.items():
+        made = of_header(header)
+        told = header.get("sha256")
+        forms = {_form(file) for file in (told if isinstance(told, dict) else [str(header.get("model"))])}
+        alike = [file for file in files if _form(file) in forms]
+        if made and alike and not made & {files[file] for file in alike}:
+            raise CaptureError(
+                "%s was made from another model than %s: from %s" % (name, ", ".join(alike), header.get("model")),
+                "an archive keeps golden values with their own model; give that with --model",
+            )
+
+
+def _form(file: str) -> str:
+    return os.path.splitext(file)[1]
 
 
 def _copy_case(capture: Capture, lost: Mapping[str, str], target: str) -> Dict[str, Any]:

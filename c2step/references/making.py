@@ -10,7 +10,7 @@ import numpy as np
 
 from ..blob import STRING, TENSOR, Blob
 from ..capture import CaptureWriter, file_name, write_blob
-from ..digests import Digests
+from ..digests import Digests, of_array
 from ..errors import ReferenceFailed, WorkerDied, WorkerTimeout
 from .engine import Engine, Shown
 from .reference import Reference, open_capture
@@ -356,15 +356,11 @@ class GoldenCapture:
 
 
 def _declared(name: str, array: np.ndarray) -> Dict[str, Any]:
-    import hashlib
-
-    data = np.ascontiguousarray(array)
-    digest = hashlib.sha256(data.tobytes()).hexdigest() if data.dtype.kind != "O" else ""
     return {
         "name": name,
         "dtype": str(array.dtype),
         "shape": list(array.shape),
-        "sha256": digest,
+        "sha256": of_array(array),
         "type": _type_text(array),
     }
 
