@@ -2,12 +2,12 @@
 
 import gc
 from dataclasses import dataclass, replace
-from typing import Any, Callable, Dict, List, Optional, Sequence, Set, Tuple
+from typing import Any, Callable, Dict, List, Optional, Sequence, Set, Tuple, Type
 
 from .blob import MISSING, UNINITIALISED
 from .breakpoints import Breakpoints, Sets
 from .calling import Calling
-from .errors import C2StepError, WorkerDied, WorkerTimeout
+from .errors import C2StepError, OperatorError, WorkerDied, WorkerTimeout
 from .facts import Compare, StepFacts, changed_blob
 from .handlers import in_one_piece
 from .history import Step
@@ -42,6 +42,13 @@ class Stop:
         detail = ", " + self.detail if self.detail else ""
         where = str(self.operator) if self.operator else "the end of the net"
         return "<Stop %s after %d steps, before %s%s>" % (self.reason, len(self.steps), where, detail)
+
+    def error(self, words: str, hint: str = "") -> BaseException:
+        """What to raise where the run had to go on: KeyboardInterrupt where the user stopped it."""
+        if self.reason == "interrupted":
+            return KeyboardInterrupt()
+        kinds: Dict[str, Type[C2StepError]] = {"died": WorkerDied, "timeout": WorkerTimeout}
+        return kinds.get(self.reason, OperatorError)(words, hint)
 
 
 def _not_told(step: Step) -> None:

@@ -14,9 +14,10 @@ from c2step.blob import INT8, TENSOR, Blob
 from c2step.capture import Capture
 from c2step.cli import main
 from c2step.cli.bench import _lines as bench_lines
+from c2step.errors import OperatorError, WorkerDied, WorkerTimeout
 from c2step.net import Operator
 from c2step.references import Reference, open_capture
-from c2step.stepper import Keep
+from c2step.stepper import Keep, Stop
 
 
 def reference(**blobs):
@@ -243,7 +244,7 @@ def test_flop_of_a_convolution_is_what_caffe2_says():
 def test_bench_agrees_with_benchmark_net(tmp_path):
     from caffe2.proto import caffe2_pb2
 
-    net = caffe2_pb2.NetDef(name="n", external_input=["x", "w"])
+    net = caffe2_pb2.NetDef(name="n", external_input=["x"])  # w is fed all the same
     for i in range(12):
         op = net.op.add(type="MatMul" if i % 2 else "Relu", output=["v%d" % i])
         op.input.extend(["v%d" % (i - 1) if i else "x"] + (["w"] if i % 2 else []))
@@ -280,6 +281,8 @@ def test_bench_of_a_net_that_fails(tmp_path, capsys):
     words = ["bench", "--predict-net", str(tmp_path / "n.pb"), "--input", "x=%s" % (tmp_path / "x.npy")]
     assert main(words) == 4
     assert "bench needs a net that runs" in capsys.readouterr().err
+    kinds = {"failed": OperatorError, "died": WorkerDied, "timeout": WorkerTimeout, "interrupted": KeyboardInterrupt}
+    assert {reason: type(Stop(reason, 0, None).error("it ended")) for reason in kinds} == kinds
 
 
 def test_values_of_a_capture_can_be_a_side(models, tmp_path):

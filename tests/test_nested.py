@@ -199,6 +199,22 @@ def test_each_turn_of_a_loop(tmp_path):
         assert session.fetch("x").array.tolist() == [8, 24]
 
 
+def test_write_net_writes_the_outermost_net(tmp_path):
+    folder, inputs = loop(tmp_path, 3)
+    path = str(tmp_path / "written.pb")
+    with c2step.open(folder, inputs, in_process=True) as session:
+        commands = ["edit 0 tag=7", "patch one = 1", "step", "write-net %s" % path]
+        environment = Environment(io.StringIO(), io.StringIO(), io.StringIO())
+        run_commands(session, "\n".join(commands), environment)
+        said = environment.stdout.getvalue() + environment.stderr.getvalue()
+    assert "entered operator 0 While" in said and "edited:\n0  While  tag=7" in said
+    assert "no part of it: the patches one = 1, from the start" in said
+    written = nets().NetDef()
+    with open(path, "rb") as file:
+        written.ParseFromString(file.read())
+    assert [(op.type, [arg.i for arg in op.arg if arg.name == "tag"]) for op in written.op] == [("While", [7])]
+
+
 def test_a_loop_that_goes_on_and_on_is_opaque(tmp_path):
     folder, inputs = loop(tmp_path, 1 << 40)
     with c2step.open(folder, inputs, in_process=True) as session:

@@ -4,7 +4,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
 import numpy as np
 
-from ..errors import OperatorError, UsageError
+from ..errors import UsageError
 from ..net import Operator
 from ..stepper import Session
 from ..workspace.process import ProcessWorkspace
@@ -54,13 +54,13 @@ class Bench(NamedTuple):
 def bench(session: Session, warmup: int = 3, runs: int = 20) -> Bench:
     """Run the net once with its shapes noted, then `warmup` and `runs` times without looking at blobs.
 
-    Raises OperatorError where the net does not run to its end, UsageError without a worker process.
+    Raises OperatorError or WorkerDied where the net does not run to its end, UsageError without a worker process.
     """
     if not isinstance(session.workspace, ProcessWorkspace):
         raise UsageError("bench needs the worker process")
     stop = session.cont()
     if stop.reason != "end":
-        raise OperatorError("%s %s: %s" % (stop.operator, stop.reason, stop.detail), "bench needs a net that runs")
+        raise stop.error("%s %s: %s" % (stop.operator, stop.reason, stop.detail), "bench needs a net that runs")
     shapes = _shapes(session)
     found = session.workspace.request("bench", warmup=warmup, runs=runs)
     seconds = np.maximum(np.array(found["operators"]) - found["overhead"], 0.0)

@@ -11,7 +11,7 @@ import argparse
 import shutil
 from typing import Optional
 
-from ..errors import ExitStatus, OperatorError, UsageError
+from ..errors import ExitStatus, UsageError
 from ..leftovers import scratch_folder
 from ..references import Reference
 from ..reproducing import Repro, make_repro, operators_of
@@ -57,13 +57,17 @@ def _run_to(session: Session, where: str) -> str:
     operators = operators_of(session, where)
     stop = session.until(str(operators[0].index))
     if stop.reason not in ("until", "end"):
-        raise OperatorError("%s lies behind %s: %s" % (operators[0], stop.operator, stop.detail or stop.reason))
-    session.step(len(operators))
+        raise stop.error("%s lies behind %s: %s" % (operators[0], stop.operator, stop.detail or stop.reason))
+    stop = session.step(len(operators))
+    if stop.reason == "interrupted":
+        raise KeyboardInterrupt
     return "%d-%d" % (operators[0].index, operators[-1].index)
 
 
 def _run_to_failure(session: Session) -> str:
     stop: Stop = session.cont()
+    if stop.reason == "interrupted":
+        raise KeyboardInterrupt
     if stop.reason not in ("failed", "died", "timeout"):
         raise UsageError("no operator fails", "name one: --at WHERE")
     return str(stop.position)

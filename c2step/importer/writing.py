@@ -10,7 +10,7 @@ from ..capture import disk_error
 from ..errors import ModelError
 from .opening import Opened
 
-__all__ = ["write_net", "write_nets"]
+__all__ = ["list_inputs", "write_net", "write_nets"]
 
 _LIMIT = (1 << 31) - 1  # bytes that one protobuf message can hold
 
@@ -46,7 +46,7 @@ def _predict(opened: Opened) -> Any:
     predict = caffe2_pb2.NetDef()
     predict.CopyFrom(opened.predict_net)
     predict.name = predict.name or "predict"
-    _list_inputs(predict)
+    list_inputs(predict)
     return predict
 
 
@@ -67,7 +67,7 @@ def _complete_init(opened: Opened) -> Any:
     return init
 
 
-def _list_inputs(net: Any) -> None:
+def list_inputs(net: Any) -> None:
     """Let external_input name every blob that CreateNet wants to know of, each once."""
     listed = list(dict.fromkeys(net.external_input))
     written = set(listed)

@@ -12,6 +12,8 @@ import numpy as np
 from caffe2.proto import caffe2_pb2
 from caffe2.python import workspace
 
+from ..importer.writing import list_inputs
+
 __all__ = ["bench"]
 
 C = workspace.C
@@ -26,6 +28,7 @@ def bench(local: Any, warmup: int, runs: int) -> Dict[str, Any]:
         whole.CopyFrom(net)
         whole.name = "c2step/bench"
         whole.type = "simple"
+        list_inputs(whole)
         C.create_net(whole.SerializeToString(), True)
         for _ in range(warmup):
             _each(names)

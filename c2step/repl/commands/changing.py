@@ -2,7 +2,7 @@
 
 import os
 import re
-from typing import Any, List, Optional, Tuple
+from typing import TYPE_CHECKING, Any, List, Optional, Tuple
 
 import numpy as np
 
@@ -20,6 +20,9 @@ from ..expressions import digits_meant, evaluate
 from ..registry import Result, command
 from ..telling import stopped
 from ..types import BlobName, FilePath
+
+if TYPE_CHECKING:
+    from ...stepper import Session
 
 Candidate = Tuple[List[str], List[Change]]
 _FILE = re.compile(r"[\w./~+-]+\.(?:npy|npz|pb)$")
@@ -212,13 +215,13 @@ def _arguments(op: Operator) -> List[str]:
 
 def edits_text(context: Context) -> str:
     """The edited operators, one a line, with what was changed of each."""
-    return _edits(context) or "nothing was edited"
+    return _edits(context.session) or "nothing was edited"
 
 
-def _edits(context: Context) -> str:
-    changes = context.session.changes
+def _edits(session: "Session") -> str:
+    changes = session.changes
     rows = [
-        [str(index), context.net.operators[index].type, " ".join(_change_text(c) for c in found)]
+        [str(index), session.model.predict_net.operators[index].type, " ".join(_change_text(c) for c in found)]
         for index, found in sorted(changes.edits.items())
     ]
     return "\n".join(table(rows))
@@ -273,10 +276,18 @@ def _trial_rows(trial: Trial) -> List[List[str]]:
 
 @command("write-net")
 def write_net(context: Context, path: FilePath) -> str:
-    """Save predict_net with its edits: as text where the name ends in .pbtxt, else as .pb."""
-    context.session.write_net(path)
-    edited = _edits(context)
-    return "wrote %s%s" % (quote(path), ", edited:\n%s" % edited if edited else "")
+    """Save predict_net with its edits: as text where the name ends in .pbtxt, else as .pb.
+
+    Inside an operator it is still predict_net, the outermost net.  Patches are values and no part of a net.
+    """
+    session = context.frames.outermost
+    session.write_net(path)
+    edited = _edits(session)
+    patches = [
+        str(patch) for at in (session, *(i.session for i in context.frames.entered)) for patch in at.changes.patches
+    ]
+    left = ["no part of it: the patches " + "; ".join(patches)] if patches else []
+    return "\n".join(["wrote %s%s" % (quote(path), ", edited:\n%s" % edited if edited else ""), *left])
 
 
 @command("try")
