@@ -12,6 +12,7 @@ import pytest
 
 from c2step.blob import STRING, TENSOR, Blob
 from c2step.capture import Capture
+from c2step.errors import UsageError
 from c2step.pictures import histogram, maps, palettes, png
 from c2step.render import as_json
 from c2step.report import open_source, page, write_report
@@ -86,6 +87,14 @@ def test_one_wrong_element_survives_making_a_map_smaller():
     difference[0, 123, 45] = -3.0
     small = maps.shrink(difference, 32, furthest=True)
     assert max(small.shape[1:]) <= 32 and small.min() == -3.0
+
+
+@pytest.mark.parametrize("name, why", [("m.onnx", "it is a model, and"), ("m.npz", "it is no text"), ("m", "line 1")])
+def test_what_is_no_answer_of_a_blame_is_told(tmp_path, name, why):
+    (tmp_path / name).write_bytes(b"{" if name == "m" else b"\x08\xff\xfe")
+    with pytest.raises(UsageError, match="cannot read .*: .*%s" % why) as raised:
+        open_source(str(tmp_path / name))
+    assert "capture's folder, or what c2step blame --json" in raised.value.hint
 
 
 def test_a_smaller_map_holds_means():

@@ -169,6 +169,18 @@ def test_everything_is_as_before_whatever_happens(caffe2, tmp_path):
     assert process_state(caffe2) == before
 
 
+def test_types_that_there_are_not_and_that_do_not_run_are_said(caffe2, tmp_path, capsys):
+    with c2step.wrapped({"Rleu", "Re*", "conv"}, save=str(tmp_path / "a")) as wrapping:
+        pass
+    unknown, misspelt = wrapping.notes
+    assert unknown.startswith("warning: no operator type of this Caffe2 is Rleu; did you mean ") and "Relu" in unknown
+    assert misspelt.startswith("warning: no operator type of this Caffe2 is conv; did you mean Conv")
+    with c2step.wrapped("Relu", save=str(tmp_path / "b")) as wrapping:
+        pass
+    assert wrapping.notes == ["warning: nothing was saved: no operator of the types Relu ran"]
+    assert "c2step: warning: nothing was saved" in capsys.readouterr().err
+
+
 def test_nested_wrappings_each_save_their_own(caffe2, tmp_path):
     from caffe2.python import core
 

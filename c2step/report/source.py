@@ -117,8 +117,11 @@ def _read_blame(path: str) -> Dict[str, Any]:
         with open(path, encoding="utf-8") as file:
             found: Dict[str, Any] = json.load(file)
     except (OSError, ValueError) as error:
+        model = path.endswith((".onnx", ".pb", ".pbtxt"))
+        words = "it is a model, and a report is of a run or a blame of it" if model else "it is no text"
+        why = words if model or isinstance(error, UnicodeDecodeError) else str(error)
         raise UsageError(
-            "cannot read %s: %s" % (path, error), "give a capture's folder, or what c2step blame --json printed"
+            "cannot read %s: %s" % (path, why), "give a capture's folder, or what c2step blame --json printed"
         ) from error
     if not _is_blame(found):
         raise UsageError("%s is no blame" % path, "c2step blame ... --json > blame.json writes one")

@@ -19,7 +19,7 @@ from caffe2.proto import caffe2_pb2
 from caffe2.python import workspace
 
 from ..blob import Blob
-from ..errors import UsageError
+from ..errors import UsageError, near
 from ..hooks import AFTER, BEFORE, Call, Hook
 from . import instrument, reader
 from .instrument import Site
@@ -100,9 +100,18 @@ class Wrapping:
         if any(other.active and self._clashes(other) for other in list(_LIVING.values())):
             raise UsageError("a wrapping that is active saves into %s" % self.directory, "give each its own folder")
         self._saver.begin()
+        self._look_for_types()
         self._patch_all()
         self.active = True
         return self
+
+    def _look_for_types(self) -> None:
+        """Say which types or patterns no operator type has; one that is loaded later counts all the same."""
+        known = workspace.RegisteredOperators()
+        for pattern in dict.fromkeys(self.patterns):
+            if not any(instrument.fits(type_, [pattern]) for type_ in known):
+                hint = near(pattern, known)
+                self.note("warning: no operator type of this Caffe2 is %s%s" % (pattern, "; " + hint if hint else ""))
 
     def _clashes(self, other: "Wrapping") -> bool:
         return other is self or self.directory is not None and self.directory == other.directory
@@ -116,6 +125,8 @@ class Wrapping:
             setattr(owner, name, standing)
         self._patched = []
         self._saver.end()
+        if self.directory and not self.saved and not self.notes:
+            self.note("warning: nothing was saved: no operator of the types %s ran" % ", ".join(self.types))
 
     def _patch_all(self) -> None:
         nets, plans = self._rewrite_net, self._rewrite_plan
