@@ -119,7 +119,10 @@ class Runner:
             return self.stop("end", detail="nothing is left to run")
         workspace = self._timeline.workspace
         with in_one_piece(workspace.interrupt, workspace.forget_interrupt):
-            return self._advance(last, reason)
+            if workspace.watch is None:
+                return self._advance(last, reason)
+            with workspace.watch.over(self.net):
+                return self._advance(last, reason)
 
     def _advance(self, last: int, reason: str) -> Stop:
         passed: Tuple[Step, ...] = ()

@@ -24,6 +24,7 @@ LAYERS = (
     "leftovers",
     "html",
     "net",
+    "progress",
     "blob",
     "npy",
     "hooks",

@@ -143,9 +143,12 @@ def test_tab_completes_and_ctrl_c_stops_between_operators(terminal):
     assert '"left matrix"@0[0, 0]' in terminal.say("p ma\t[0, 0]")
     terminal.send("continue\r")
     terminal.wait_for_operators(3)
+    terminal.child.expect("\rrunning: [0-9]+ of %d operators, at MatMul +\r" % (OPERATORS + 1))
     terminal.child.sendintr()
-    text = terminal.answer()
-    assert "interrupted" in text
+    terminal.child.expect_exact("\r\x1b[K")  # what was shown goes away before anything else is said
+    terminal.child.expect_exact(PROMPT_COMES)
+    text = re.sub("\x1b\\[[0-9;?]*[A-Za-z]", "", terminal.child.before)
+    assert "interrupted" in text and "running: " not in text
     done = position(terminal.say("where"))
     assert 3 <= done < OPERATORS
     assert '--> %d MatMul  ("left matrix", right) -> (product_%d)' % (done, done) in text

@@ -1,18 +1,16 @@
 """`--against`: the reference that a command compares with."""
 
 import argparse
-import os
-import sys
-import time
 from typing import Optional
 
 from ..compare.loading import begin_reference, make_reference
 from ..compare.tolerance import Tolerances
+from ..progress import Progress
 from ..references import Engine, Making, Reference
 from ..stepper import Session
 from .options import say, show_output
 
-__all__ = ["Progress", "add_tolerances", "begin_reference_for", "reference_for", "tolerances", "tolerances_of"]
+__all__ = ["add_tolerances", "begin_reference_for", "reference_for", "tolerances", "tolerances_of"]
 
 
 def add_tolerances(parser: argparse.ArgumentParser) -> None:
@@ -46,38 +44,19 @@ def reference_for(
     match: bool = True,
 ) -> Reference:
     """Make or open what `--against` names, and show how far it is; see `make_reference`."""
-    progress = Progress("reference").node
-    return make_reference(session, spec, directory, name_map, engine_runtime, timeout, match, progress, show_output)
+    progress = session.workspace.watch or Progress()
+    with progress.over():
+        return make_reference(session, spec, directory, name_map, engine_runtime, timeout, match,
+                              progress.node, show_output)  # fmt: skip
 
 
 def begin_reference_for(
     session: Session, options: argparse.Namespace, directory: str, spare: Optional[Engine] = None
 ) -> Making:
     """The same for what a command's options name, beside what the session does meanwhile; see `engine_ahead`."""
-    progress = Progress("reference").node
+    progress = (session.workspace.watch or Progress()).node
     return begin_reference(session, options.against, directory, options.names, options.engine_runtime,
                            options.timeout, True, progress, show_output, spare)  # fmt: skip
-
-
-class Progress:
-    """How far something long is, on a terminal, twice a second."""
-
-    def __init__(self, what: str) -> None:
-        self.what = what
-        self._tty = sys.stderr.isatty()
-        self._shown = time.monotonic()
-
-    def node(self, at: int, of: int, label: str) -> None:
-        """For references."""
-        self.show(self.what, at, of, label)
-
-    def show(self, what: str, at: int, of: int, label: str = "") -> None:
-        """Show it if half a second has passed."""
-        if self._tty and time.monotonic() - self._shown > 0.5:
-            self._shown = time.monotonic()
-            width = os.get_terminal_size(sys.stderr.fileno()).columns if sys.stderr.isatty() else 80
-            text = "%s: %d of %d %s" % (what, at, of, label) if of else "%s: %s" % (what, label)
-            print("\r" + text[: width - 1].ljust(width - 1) + "\r", end="", file=sys.stderr)
 
 
 def said(reference: Reference) -> None:

@@ -20,10 +20,11 @@ from ..compare.loading import engine_ahead
 from ..compare.truth import weigh
 from ..launch import default_keep
 from ..leftovers import scratch_folder
+from ..progress import Progress
 from ..references import Engine
 from ..render import blame_lines
 from ..stepper import Session
-from .against import Progress, add_tolerances, begin_reference_for, said, tolerances_of
+from .against import add_tolerances, begin_reference_for, said, tolerances_of
 from .options import add_session, opened, say, warn_unfed
 
 __all__ = ["add_arguments", "run"]
@@ -73,11 +74,12 @@ def run(options: argparse.Namespace) -> int:
 
 def _blamed(session: Session, options: argparse.Namespace, folder: str, spare: Optional[Engine]) -> Blame:
     rules = tolerances_of(session, options)
-    progress = Progress("blame")
+    progress = session.workspace.watch or Progress()  # one line, whoever has something to show
     kept = default_keep(os.path.join(session.capture_directory, ALONE)) if options.keep else None
     making = begin_reference_for(session, options, folder, spare)
-    found = blame(session, making, rules, options.continue_from_reference, progress.show, kept)
-    reference = making.result()
+    with progress.over(session.model.predict_net):
+        found = blame(session, making, rules, options.continue_from_reference, progress.show, kept)
+        reference = making.result()
     if not options.json:
         said(reference)
     if options.truth:

@@ -22,13 +22,14 @@ from ..launch import default_keep, resume_session
 from ..leftovers import scratch_folder
 from ..model import BACKENDS
 from ..observing import Observer, observed
+from ..progress import Progress, watched
 from ..repl.environment import Environment
 from ..repl.loop import interact, load_ahead, run_commands, run_file
 from ..resuming import Checkpoints, last_left, read_saved
 from ..scripting import ScriptWriter, opening
 from ..sizes import counted
 from ..stepper import Session
-from .against import Progress, add_tolerances, said, tolerances_of
+from .against import add_tolerances, said, tolerances_of
 from .options import add_session, bytes_text, opened, parse_bytes, say, show_output, warn_unfed
 
 __all__ = ["add_arguments", "run"]
@@ -99,6 +100,7 @@ def _resumed(options: argparse.Namespace) -> Session:
     session = resume_session(
         saved.directory, options.runtime, timeout=options.timeout, on_output=show_output, max_memory=options.max_memory
     )
+    session.workspace.watch = watched()
     where = str(session.next_operator() or "the end of the net")
     words = (saved.directory, session.model.path, saved.when, session.iteration, where)
     behind = saved.left_behind(not options.against)
@@ -167,17 +169,19 @@ def _absolute(word: str) -> str:
 def _against(session: Session, options: argparse.Namespace, folder: str, rules: Tolerances) -> Optional[Against]:
     if not options.against:
         return None
-    found = load_against(
-        session,
-        options.against,
-        folder,
-        options.names,
-        options.engine_runtime,
-        options.timeout,
-        rules,
-        Progress("reference").node,
-        show_output,
-    )
+    progress = session.workspace.watch or Progress()
+    with progress.over():
+        found = load_against(
+            session,
+            options.against,
+            folder,
+            options.names,
+            options.engine_runtime,
+            options.timeout,
+            rules,
+            progress.node,
+            show_output,
+        )
     said(found.reference)
     return found
 

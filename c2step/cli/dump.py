@@ -9,13 +9,12 @@ Whatever ends the run, the capture is complete up to the last operator that ran.
 import argparse
 import re
 import shutil
-import sys
-import time
 from typing import List, Tuple
 
 from ..budget import estimate
 from ..errors import C2StepError, ExitStatus, UsageError, near
 from ..history import Step
+from ..progress import Progress
 from ..stepper import Keep, Session, Stop
 from .options import add_session, bytes_text, opened, parse_bytes, say, warn_unfed
 
@@ -108,27 +107,21 @@ def _say_size(session: Session, directory: str, keep: Keep) -> None:
 
 
 class _Progress:
-    """Counts what is kept and shows how far the run is, on a terminal twice a second."""
+    """Counts what is kept and shows how far the run is."""
 
     def __init__(self, session: Session) -> None:
         self.bytes = 0
         self._kept: List[Tuple[int, int]] = []  # by each operator: how many files, and bytes in them
         self._size = session.net_size
-        self._tty = sys.stderr.isatty()
-        self._shown = time.monotonic()
+        self._shown = session.workspace.watch or Progress()
         session.on_step = self.step
 
     def step(self, step: Step) -> None:
         sizes = [out.summary.nbytes for out in step.outputs if out.file]
         self._kept.append((len(sizes), sum(sizes)))
         self.bytes += sum(sizes)
-        if self._tty and time.monotonic() - self._shown > 0.5:
-            self._shown = time.monotonic()
-            print(
-                "\r%d of %d operators, %s" % (step.index + 1, self._size, bytes_text(self.bytes)),
-                end="",
-                file=sys.stderr,
-            )
+        if self._shown.tty:
+            self._shown.show("dump", step.index + 1, self._size, "operators, " + bytes_text(self.bytes))
 
     def written(self, journalled: int) -> Tuple[int, int, int]:
         """How many operators, blobs and bytes the capture has, of which the journal has so many steps."""
@@ -139,15 +132,8 @@ class _Progress:
 def _report(session: Session, progress: _Progress, reason: str) -> None:
     operators, kept, size = progress.written(session.journalled)
     print(
-        "%s%d of %d operators, %d blobs, %s in %s"
-        % (
-            "\r" if sys.stderr.isatty() else "",
-            operators,
-            session.net_size,
-            kept,
-            bytes_text(size),
-            session.capture_directory,
-        )
+        "%d of %d operators, %d blobs, %s in %s"
+        % (operators, session.net_size, kept, bytes_text(size), session.capture_directory)
     )
 
 

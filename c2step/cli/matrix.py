@@ -16,11 +16,12 @@ from typing import List
 from ..compare.matrix import BITWISE, CLOSE, Matrix, Place, Row, matrix
 from ..errors import ExitStatus, UsageError
 from ..leftovers import scratch_folder
+from ..progress import Progress
 from ..recording import Keep
 from ..render import first_line, quote, table
 from ..stepper import Session
 from ..workspace.runtimes import DEFAULT, environments, images
-from .against import Progress, add_tolerances, tolerances
+from .against import add_tolerances, tolerances
 from .options import add_session, quietly_opened
 
 __all__ = ["add_arguments", "run"]
@@ -40,15 +41,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Run everywhere and print."""
     folder = scratch_folder("matrix")
-    shown = Progress("matrix")
+    shown = Progress()
     try:
-        found = matrix(
-            lambda runtime, keep: _open(options, runtime, keep),
-            _runtimes(options.runtimes),
-            folder,
-            tolerances(options),
-            lambda runtime, at, of: shown.show("matrix", at, of, runtime),
-        )
+        with shown.over():
+            found = matrix(
+                lambda runtime, keep: _open(options, runtime, keep),
+                _runtimes(options.runtimes),
+                folder,
+                tolerances(options),
+                lambda runtime, at, of: shown.show("matrix", at, of, runtime),
+            )
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     print(json.dumps(found.to_json(), indent=1) if options.json else "\n".join(_lines(found)))

@@ -9,6 +9,7 @@ from ..errors import UsageError
 from ..importer.inputs import Preprocess, parse_dims
 from ..launch import fed_spec, input_words, make_workspace, model_spec, open_on, read_fed
 from ..model import BACKENDS
+from ..progress import watched
 from ..sizes import parse_size
 from ..sizes import size_text as bytes_text
 from ..stepper import Keep, Session
@@ -128,6 +129,7 @@ def quietly_opened(options: argparse.Namespace, runtime: Optional[str], keep: Op
         spare=getattr(options, "spare", None),
         yielding=getattr(options, "yielding", False),
     )
+    workspace.watch = watched()
     return open_on(
         workspace,
         options.model,

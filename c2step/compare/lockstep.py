@@ -44,6 +44,7 @@ def run_elsewhere(session: Session, runtime: str, directory: str, timeout: Optio
         ) as other:
             for name, array in session.drawn.items():
                 other.feed(name, array)
+            other.workspace.watch = session.workspace.watch
             run_through(other)
     reference = open_capture(directory)
     reference.notes = []
@@ -76,6 +77,7 @@ def open_imported(session: Session, backend: str, directory: str, timeout: Optio
         keep=Keep(directory),
         backend=backend,
     )
+    other.workspace.watch = session.workspace.watch
     for name in set(session.drawn) & set(other.drawn):
         other.feed(name, session.drawn[name])
     return other

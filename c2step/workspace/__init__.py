@@ -11,6 +11,7 @@ if TYPE_CHECKING:  # workers are started from here before anything heavy is load
     import numpy as np
 
     from ..blob import Blob, BlobSummary
+    from ..progress import Progress
 
 __all__ = ["Change", "Event", "LargeEvent", "SmallEvent", "StepEvent", "Workspace"]
 
@@ -58,8 +59,10 @@ class Workspace:
     """Loads nets, feeds, runs operators one at a time, fetches.
 
     `on_lost` is called where what was opened is found to be gone, before the next request is made.
+    `watch` shows how far long requests are, where somebody sees it.
     """
 
+    watch: "Optional[Progress]" = None
     on_lost: Callable[[], Any] = staticmethod(lambda: None)  # type: ignore[assignment]
 
     def versions(self) -> Dict[str, Any]:

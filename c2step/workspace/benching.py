@@ -13,6 +13,7 @@ from caffe2.proto import caffe2_pb2
 from caffe2.python import workspace
 
 from ..importer.writing import list_inputs
+from .status import RUN
 
 __all__ = ["bench"]
 
@@ -30,11 +31,13 @@ def bench(local: Any, warmup: int, runs: int) -> Dict[str, Any]:
         whole.type = "simple"
         list_inputs(whole)
         C.create_net(whole.SerializeToString(), True)
-        for _ in range(warmup):
+        for number in range(warmup):
+            local._status.enter(RUN, -1, "warm-up %d of %d" % (number + 1, warmup))
             _each(names)
             C.run_net(whole.name, 1, False)
         operators, totals, own = [], [], []
-        for _ in range(runs):
+        for number in range(runs):
+            local._status.enter(RUN, -1, "round %d of %d" % (number + 1, runs))
             operators.append(_each(names))
             totals.append(_timed(whole.name))
             own.append(float(C.benchmark_net(whole.name, 0, 1, False)[0]) / 1e3)  # it says milliseconds

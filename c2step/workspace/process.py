@@ -24,6 +24,7 @@ from ..blob import STRING, TENSOR, Blob, BlobSummary
 from ..capture import read_blob, write_blob
 from ..errors import C2StepError, RuntimeMissing, WorkerDied, WorkerTimeout
 from ..handlers import CtrlC
+from ..progress import Progress
 from . import Change, Event, Workspace
 from .awake import Awake
 from .eventlog import EventReader, event_log
@@ -119,6 +120,12 @@ class ProcessWorkspace(Workspace):
         return self._request(do, take, arguments)
 
     def _request(self, do: str, take: Callable[[], int], arguments: Dict[str, Any]) -> Any:
+        if self.watch is None:
+            return self._ask(do, take, arguments)
+        with self.watch.over():
+            return self._ask(do, take, arguments)
+
+    def _ask(self, do: str, take: Callable[[], int], arguments: Dict[str, Any]) -> Any:
         if not self._opened or do in _FRESH:
             return self._exchange(do, take, arguments)
         if self._process is None or (self._killed and not self.alive):
@@ -150,8 +157,11 @@ class ProcessWorkspace(Workspace):
         limit = self._limit(do)
         moved = time.monotonic()
         pause = _SHORTEST if do == "run" else None
+        longest = min(self.timeout or 0.2, 0.2) if self.timeout or self.watch is not None else None
         while True:
-            ready = self._ready(pause or (min(self.timeout, 0.2) if self.timeout else None))
+            ready = self._ready(pause or longest)
+            if self.watch is not None:
+                self._look(self.watch)
             if self._prints in ready:
                 self._drain()
             if self._replies in ready:
@@ -175,6 +185,11 @@ class ProcessWorkspace(Workspace):
         found = self._awake.look() or self._awake.wait(-1 if seconds is None else seconds)
         self._awake.came()
         return {descriptor for descriptor, _ in found}
+
+    def _look(self, watch: Progress) -> None:
+        doing = self._status.doing()
+        if doing.phase != IDLE:
+            watch.look(doing.verb, doing.position, doing.label)
 
     def _limit(self, do: str) -> Optional[float]:
         """The limit is one operator's; what runs none, such as reading a model, has half a minute more."""
@@ -201,6 +216,8 @@ class ProcessWorkspace(Workspace):
                 break
             self._printed = (self._printed + data)[-4000:]
             if self._answered:  # before that it is why the interpreter does not start, said in one line
+                if self.watch is not None:
+                    self.watch.wipe()
                 self._on_output(data.decode("utf-8", "replace"))
 
     def _death(self, do: str) -> WorkerDied:
@@ -419,7 +436,9 @@ class ProcessWorkspace(Workspace):
 
     def sibling(self) -> Workspace:
         """Another, empty worker of the same runtime."""
-        return ProcessWorkspace(copy.copy(self.runtime), self._on_output, self.timeout, self.max_memory)
+        other = ProcessWorkspace(copy.copy(self.runtime), self._on_output, self.timeout, self.max_memory)
+        other.watch = self.watch
+        return other
 
     def describe(self, index: int, init: bool = False) -> str:
         """An operator as text."""
