@@ -15,6 +15,7 @@ from c2step.cli.against import reference_for
 from c2step.compare.blame import blame
 from c2step.compare.verdict import Verdict
 from c2step.render import blame_lines
+from small_nets import written
 
 SILENT = [
     "01_upsample_linear_to_nearest", "03_pool_ceil_mode_dropped", "04_auto_pad_same_dropped",
@@ -390,3 +391,12 @@ def test_a_native_net_left_in_training_mode_is_told_so(tmp_path):
     assert any(
         "lint training-mode at SpatialBN predict_net operator 0: is_test is 0" in h for h in found.origins[0].hints
     )
+
+
+def test_an_operator_of_which_nothing_could_be_told_is_not_ok(tmp_path):
+    net = written([("Scale", ["x"], ["y"], {"scale": 1e-9})], ["x"], tmp_path)
+    np.savez(str(tmp_path / "golden.npz"), y=np.full(4, 3e-9, np.float32))  # below atol, and off by itself
+    with c2step.open(None, {"x": np.ones(4, np.float32)}, predict_net=net) as session:
+        found = c2step.blame(session, str(tmp_path / "golden.npz"))
+    assert (found.verdict, found.operators[0].label) == (Verdict.INCONCLUSIVE, "UNCOMPARED")
+    assert "below the absolute tolerance" in found.operators[0].reason

@@ -462,6 +462,8 @@ class Judge:
             judged.label, judged.reason = PROPAGATED, _why(judged.run)
         elif judged.run.status == "not run":
             judged.reason = "the run ended before it; right on golden inputs"
+        elif all(c.verdict is Verdict.INCONCLUSIVE for c in judged.alone.comparisons.values()):
+            judged.label, judged.reason = UNCOMPARED, _why(judged.alone)
         else:
             judged.label = RECOVERED if inputs_bad else OK
 
