@@ -301,7 +301,23 @@ class Runner:
         assert failure
         self.letters[failure.index] = "F"
         self._timeline.undo_attempt(failure.operator)
-        return self.stop("failed", steps + (failure,), self._timeline.why_failed(failure))
+        detail = "; ".join([*self._lacking(failure.operator), self._timeline.why_failed(failure)])
+        return self.stop("failed", steps + (failure,), detail)
+
+    def _lacking(self, op: Operator) -> List[str]:
+        """Why inputs have no value, which Caffe2 takes for a fault of its own."""
+        empty = dict.fromkeys(name for name in op.inputs if not self._timeline.has_been(name))
+        return ["%s has no value: %s" % (name, self._why_empty(name, op)) for name in empty]
+
+    def _why_empty(self, name: str, op: Operator) -> str:
+        makers = [other.index for other in self.net.operators[: op.index] if name in other.outputs]
+        if makers:
+            words = {"S": "was skipped", "F": "failed", "D": "died"}.get(
+                self.letters.get(makers[-1], ""), "has not run"
+            )
+            return "operator %d %s" % (makers[-1], words)
+        left_out = any(name in row.get("outputs", ()) for row in self._timeline.model.refused)
+        return "its node was left out" if left_out else "it was never fed"
 
     def _died(self, death: WorkerDied, first_step: int) -> Stop:
         """The worker ended at an operator: name it, then stand before it again with a new worker."""

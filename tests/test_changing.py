@@ -12,6 +12,7 @@ from c2step.compare.against import Against
 from c2step.compare.trying import before_and_after, try_values
 from c2step.errors import CaptureError, UsageError
 from c2step.references import Reference
+from c2step.render import stop_text
 from oracle import same_bytes
 from small_nets import make_net, run_prefix, tensors, written
 
@@ -72,6 +73,22 @@ def as_in(session, operators):
 
 
 # -- edits ------------------------------------------------------------------------------------------
+
+
+def test_an_input_without_a_value_is_named_before_what_caffe2_says(tmp_path):
+    net = [("Relu", ["x"], ["a"], {}), ("Relu", ["a"], ["b"], {}), ("Copy", ["img"], ["c"], {})]
+    with c2step.open(predict_net=written(net, ["x", "img"], tmp_path), inputs={"x": X}, in_process=True) as session:
+        session.skip()
+        stop = session.step()
+        said = "a has no value: operator 0 was skipped; %s" % stop.steps[-1].error
+        assert stop.reason == "failed" and stop.detail == said
+        lines = stop_text(stop, session.model.predict_net).splitlines()
+        assert [line.split(None, 3)[-1] for line in lines[:1]] == [said] and len(lines) == 3
+        session.skip()
+        assert session.step().detail.startswith("img has no value: it was never fed; ")
+        session.restart()
+        session.cont()
+        assert session.fetch("b").array.tolist() == np.maximum(X, 0).tolist()
 
 
 def test_an_edited_operator_runs_as_if_it_had_been_written_so(opened):
