@@ -14,7 +14,7 @@ Golden values are loaded by `c2step.against`; `enter` and `repro` are here too.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, Optional, Sequence, Union
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, Mapping, Optional, Sequence, Union
 
 from .errors import C2StepError
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from .sweeping.items import Inputs as SweepInputs
     from .workspace.wrapping import Wrapping
 
-    Inputs = Union[None, Dict[str, np.ndarray], Sequence[str]]
+    Inputs = Union[None, np.ndarray, Mapping[str, np.ndarray], Sequence[str]]
     Decorator = Callable[[Callable[[Call], Any]], Hook]
 
 __version__ = "0.1.0"
@@ -77,7 +77,8 @@ def open(
     """Open a model, run its init_net, feed its inputs, and stand before operator 0.
 
     `model` is an .onnx file, a folder or a zip; or give `predict_net` (and `init_net`).  `inputs` are arrays by
-    name, or words such as "x=photo.npy" and "all.npz".  `runtime` is "python:PATH", "docker:IMAGE" or a version;
+    name, an array for a model's only input, or words such as "x=photo.npy" and "all.npz".  `runtime` is
+    "python:PATH", "docker:IMAGE" or a version;
     `in_process` runs Caffe2 here, without the protection of a worker.  `importing` is "faithful" or "repaired".
     `seed` fills inputs that are not given at random, `dims` fixes symbolic dimensions, `partial` leaves out nodes that
     the backend refuses.  `timeout` is in seconds for one operator, `keep` says which blobs stay where, `on_output`

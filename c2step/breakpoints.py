@@ -6,14 +6,17 @@ operator for which it holds, and a watch after an operator that changed the blob
 
 import fnmatch
 from dataclasses import dataclass, field
-from typing import Any, Callable, Dict, FrozenSet, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, FrozenSet, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 from .conditions import SUMMARY, Condition, Facts
 from .errors import UsageError, near
 from .net import Net, Operator
 from .sizes import counted
 
-__all__ = ["Breakpoint", "Breakpoints", "Sets", "find_operator", "judges", "matcher"]
+__all__ = ["Breakpoint", "Breakpoints", "Place", "Sets", "find_operator", "judges", "matcher"]
+
+Place = Union[str, int]
+"""A WHERE: an operator's index, as a number too, or words; see `matcher`."""
 
 KINDS = ("blob", "node", "type", "name")
 _PREFIXES = tuple(kind + ":" for kind in KINDS)
@@ -122,9 +125,15 @@ class Breakpoints:
         self._sets = Sets(None, [])
 
     def add(
-        self, net: Net, where: str, temporary: bool = False, condition: Optional[Condition] = None, watch: bool = False
+        self,
+        net: Net,
+        where: Place,
+        temporary: bool = False,
+        condition: Optional[Condition] = None,
+        watch: bool = False,
     ) -> Breakpoint:
         """Set one; UsageError where WHERE names nothing, or the condition a blob that is not there."""
+        where = str(where)
         if not watch:
             matcher(net, where)
         for name in condition.blobs if condition else ():
@@ -263,11 +272,12 @@ def _known_blob(net: Net, name: str) -> None:
         raise UsageError("there is no blob %s" % name, near(name, net.blobs()))
 
 
-def matcher(net: Net, where: str) -> Matches:
+def matcher(net: Net, where: Place) -> Matches:
     """A test for the operators that WHERE names: an index, a blob, an ONNX node, a type, a name, or a pattern.
 
     `blob:`, `node:`, `type:` and `name:` in front say which is meant.  UsageError names the near ones.
     """
+    where = str(where)
     kind, colon, rest = where.partition(":")
     if colon and kind in KINDS:
         return _checked(net, where, [_tests(rest)[KINDS.index(kind)]])
@@ -322,8 +332,9 @@ def _checked(net: Net, where: str, tests: List[Matches]) -> Matches:
     )
 
 
-def find_operator(net: Net, where: str, position: int = 0) -> Operator:
+def find_operator(net: Net, where: Place, position: int = 0) -> Operator:
     """The operator that WHERE names: the first at or after `position`, else the last before it."""
+    where = str(where)
     name, _, version = where.rpartition("@")
     if name and version.isdigit() and not any(where in op.writes for op in net.operators):
         return _writer(net, name, int(version))

@@ -6,7 +6,7 @@ import tempfile
 import weakref
 import zipfile
 from dataclasses import replace
-from typing import Any, Callable, Dict, List, Optional, Sequence, Union
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Union
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from .importer.inputs import Fed, Preprocess, check_dims, check_inputs, random_i
 from .model import BACKENDS, Declared
 from .recording import Keep
 from .resuming import read_saved, resume
+from .sizes import counted
 from .stepper import Session
 from .workspace import Workspace
 from .workspace.loading import without_gpu_words
@@ -36,7 +37,7 @@ __all__ = [
     "unpack_folder",
 ]
 
-Inputs = Union[None, Dict[str, np.ndarray], Sequence[str]]
+Inputs = Union[None, np.ndarray, Mapping[str, np.ndarray], Sequence[str]]
 
 
 def open_session(
@@ -229,15 +230,32 @@ def read_fed(
     declared = declared_inputs(declares)
     if declares["kind"] == "onnx":
         check_dims(dims, declared)
-    if inputs is None or isinstance(inputs, dict):
+    if isinstance(inputs, np.ndarray):
+        inputs = {_only(declared): inputs}
+    if inputs is None or isinstance(inputs, Mapping):
         fed = Fed({name: np.asarray(array) for name, array in (inputs or {}).items()}, [], {})
     else:
-        fed = read_inputs(list(inputs), declared, _tensor_reader(workspace), preprocess)
+        words = [inputs] if isinstance(inputs, str) else list(inputs)
+        if not all(isinstance(word, str) for word in words):
+            raise InputError("the inputs are arrays without names", "give them by name: {%s}" % _named(declared))
+        fed = read_inputs(words, declared, _tensor_reader(workspace), preprocess)
     if seed is not None:
         drawn = random_inputs(seed, declared, dims, list(fed.arrays))
         fed.arrays.update(drawn)
         fed.notes.extend("input %s is drawn at random, seed %d" % (name, seed) for name in drawn)
     return check_inputs(fed, declared, declares["known"], as_float32)
+
+
+def _only(declared: List[Declared]) -> str:
+    """The name of a model's only input."""
+    if len(declared) != 1:
+        words = "the model has %s, and one array was given" % counted(len(declared), "input")
+        raise InputError(words, "give arrays by name: {%s}" % _named(declared))
+    return declared[0].name
+
+
+def _named(declared: List[Declared]) -> str:
+    return ", ".join("%r: array" % each.name for each in declared[:3]) or "name: array"
 
 
 def declared_inputs(declares: Dict[str, Any]) -> List[Declared]:
@@ -285,6 +303,7 @@ def input_words(words: List[str]) -> List[str]:
         path = word if os.path.exists(word) else word.partition("=")[2]
         if not path or not os.path.exists(path):
             raise InputError(
-                "--input %s: there is no such file" % word, "NAME=FILE, or FILE.npz with an array for each input"
+                "--input %s: there is no such file" % word,
+                "NAME=FILE, or FILE.npz with an array for each input; --random-inputs SEED draws them",
             )
     return words

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from .blob import TENSOR, Blob
-from .breakpoints import matcher
+from .breakpoints import Place, matcher
 from .capture import Capture, file_name, write_blob
 from .compare.golden import Golden
 from .errors import CaptureError, UsageError
@@ -226,9 +226,9 @@ class _Cut:
             repro.notes += [line for line in text.splitlines() if line.startswith("golden ")]
 
 
-def operators_of(session: Session, where: str) -> Tuple[Operator, ...]:
+def operators_of(session: Session, where: Place) -> Tuple[Operator, ...]:
     """The operators to cut out: FIRST-LAST, or the operator that WHERE names and those of its ONNX node beside it."""
-    operators = session.model.predict_net.operators
+    operators, where = session.model.predict_net.operators, str(where)
     match = _RANGE.match(where)
     if match:
         first, last = int(match.group(1)), int(match.group(2))

@@ -484,7 +484,7 @@ def _set_stops(session: Session, state: Dict[str, Any]) -> List[str]:
             if row["watch"]:
                 point = session.watch(row["where"], row["condition"])
             else:
-                point = session.set_break(row["where"], row["temporary"], row["condition"])
+                point = session.set_break(row["where"], temporary=row["temporary"], condition=row["condition"])
         except C2StepError as error:
             notes.append("breakpoint %d at %s is gone: %s" % (row["number"], row["where"], error.message))
             continue

@@ -8,13 +8,13 @@ back from the capture, never computed again.
 import fnmatch
 import os
 from dataclasses import replace
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Set, Tuple
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Set, Tuple, Union
 
 import numpy as np
 
 from . import travel
 from .blob import Blob, BlobSummary, blob_of
-from .breakpoints import Breakpoint, find_operator
+from .breakpoints import Breakpoint, Place, find_operator
 from .capture import file_name, read_blob, write_blob
 from .conditions import Condition
 from .errors import C2StepError, UsageError
@@ -27,7 +27,7 @@ from .recording import Keep, Recording, describe_run
 from .running import Runner, Stop
 from .snapshot import save_all
 from .timeline import Timeline
-from .workspace import Change, Workspace
+from .workspace import Change, Workspace, changes_of
 from .wraps import Wraps, condition_of
 
 __all__ = ["Keep", "Session", "Stop"]
@@ -194,7 +194,7 @@ class Session(Runner):
         """Run `count` operators; operators with nets inside run as one."""
         return self.step(count)
 
-    def until(self, where: str) -> Stop:
+    def until(self, where: Place) -> Stop:
         """Run until the session stands before the operator that `where` names."""
         target = find_operator(self.model.predict_net, where, self.position)
         if target.index < self.position:
@@ -233,7 +233,7 @@ class Session(Runner):
             raise UsageError("nothing has run yet, there is nothing to go back over")
         return self.undo(min(count, len(self.steps)))
 
-    def goto(self, where: str) -> Stop:
+    def goto(self, where: Place) -> Stop:
         """Stand before the operator that `where` names: go back to it, or run to it."""
         target = find_operator(self.model.predict_net, where, self.position).index
         if target > self.position:
@@ -291,12 +291,13 @@ class Session(Runner):
         """Take a patch away: the blob has its own value again, now and when its operator runs again."""
         return self.changes.unpatch(name)
 
-    def edit(self, where: str, *changes: Change) -> Operator:
+    def edit(self, where: Place, *changes: Union[Change, Mapping[str, Any]]) -> Operator:
         """Change an operator for this session: ("arg", "pads", [1, 1]), ("input", "0", "x"), ("type", "", "Relu").
 
-        The value None takes an argument away.  What it wrote is dirty until it runs again.
+        A mapping stands for arguments, {"pads": [1, 1]}.  The value None takes an argument away.  What it wrote is
+        dirty until it runs again.
         """
-        return self.changes.edit(self.operator(where).index, changes)
+        return self.changes.edit(self.operator(where).index, changes_of(*changes))
 
     def arguments(self, op_type: str) -> List[str]:
         """The arguments that operators of a type are known to read: by Caffe2's schemas, and what the nets set."""
@@ -306,13 +307,18 @@ class Session(Runner):
         operators += self.model.init_net.operators
         return list(dict.fromkeys(known + [arg.name for op in operators if op.type == op_type for arg in op.arguments]))
 
-    def unedit(self, where: str) -> Operator:
+    def unedit(self, where: Place) -> Operator:
         """Give an operator back what it was when the model was opened."""
         return self.changes.unedit(self.operator(where).index)
 
-    def rerun(self, where: str) -> Stop:
-        """Go back to an operator that has run and run it again on the same inputs, as it is now."""
-        op = self.operator(where)
+    def rerun(self, where: Optional[Place] = None) -> Stop:
+        """Go back to an operator that has run and run it again on the same inputs, as it is now.
+
+        Without WHERE that is the first that is dirty, else the last one that ran.
+        """
+        if where is None and not self.steps:
+            raise UsageError("nothing has run yet, there is nothing to run again")
+        op = self.operator(min(self.dirty_operators(), default=self.steps[-1].index) if where is None else where)
         if op.index > self.position:
             raise UsageError("%s has not run" % op, "run to it: until %d, then step" % op.index)
         self.goto(str(op.index))
@@ -385,7 +391,7 @@ class Session(Runner):
 
     # -- operators, breakpoints, wrappers -----------------------------------------------------
 
-    def operator(self, where: str) -> Operator:
+    def operator(self, where: Place) -> Operator:
         """The operator that WHERE names."""
         return find_operator(self.model.predict_net, where, self.position)
 
@@ -408,7 +414,7 @@ class Session(Runner):
         """The breakpoints that are set."""
         return self._breakpoints.all
 
-    def set_break(self, where: str, temporary: bool = False, condition: str = "") -> Breakpoint:
+    def set_break(self, where: Place, *, temporary: bool = False, condition: str = "") -> Breakpoint:
         """Stop before each operator that `where` names; a pattern such as conv* is allowed.
 
         With a condition (see `conditions`) stop after each such operator for which it holds.

@@ -186,7 +186,7 @@ class FakeSession:
         op = self.model.predict_net.operators[index]
         return 'type: "%s"\n' % op.type
 
-    def set_break(self, where: str, temporary: bool = False, condition: str = "") -> Breakpoint:
+    def set_break(self, where: str, *, temporary: bool = False, condition: str = "") -> Breakpoint:
         self.operator(where)
         self.breakpoints.append(Breakpoint(len(self.breakpoints) + 1, where, temporary))
         return self.breakpoints[-1]

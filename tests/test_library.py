@@ -76,3 +76,30 @@ def test_blame_takes_words_or_loaded_golden_values(models):
         found = c2step.blame(session, "onnxruntime")
         again = c2step.blame(session, c2step.against(session, "onnxruntime"))
     assert [[judged.operator.type for judged in each.origins] for each in (found, again)] == [["MaxPool"], ["MaxPool"]]
+
+
+def test_a_script_may_say_it_shortly(models):
+    folder = os.path.join(models, "digits_ceil")
+    model, x = os.path.join(folder, "model.onnx"), dict(np.load(os.path.join(folder, "input.npz")))
+    (array,) = x.values()
+    with c2step.open(model, array, in_process=True) as session:
+        for where in (2, np.int64(2), "2"):
+            assert session.until(where).position == 2 and session.operator(where).type == "MaxPool"
+        assert session.goto(0).position == 0
+        assert session.set_break(3, condition="nan").where == "3"
+        with pytest.raises(TypeError):
+            session.set_break(3, "if nan")
+        session.step(3)
+        found = [session.fetch("pool1").array.shape]
+        session.edit(2, {"kernels": [2, 2], "strides": [1, 1]})
+        assert session.rerun().position == 3
+        found.append(session.fetch("pool1").array.shape)
+        assert found == [(4, 8, 3, 3), (4, 8, 7, 7)]
+        session.unedit(2)
+        session.rerun(2)
+        assert session.fetch("pool1").array.shape == found[0]
+        answer = c2step.blame(session, os.path.join(folder, "reference.npz"))
+        assert repr(answer) == '<Blame of %d operators: FAIL, ORIGIN operator 2 MaxPool "pool1">' % session.net_size
+    with pytest.raises(c2step.C2StepError, match="arrays without names") as refused:
+        c2step.open(model, [array], in_process=True)
+    assert refused.value.hint == "give them by name: {'%s': array}" % list(x)[0]

@@ -203,10 +203,11 @@ def test_write_net_writes_the_outermost_net(tmp_path):
     folder, inputs = loop(tmp_path, 3)
     path = str(tmp_path / "written.pb")
     with c2step.open(folder, inputs, in_process=True) as session:
-        commands = ["edit 0 tag=7", "patch one = 1", "step", "write-net %s" % path]
+        commands = ["edit 0 tag=7", "patch one = 1", "step", "who-wrote x", "who-wrote one", "write-net %s" % path]
         environment = Environment(io.StringIO(), io.StringIO(), io.StringIO())
         run_commands(session, "\n".join(commands), environment)
         said = environment.stdout.getvalue() + environment.stderr.getvalue()
+    assert "\nx@0: from outside, fed as an input\n" in said and "\none@0: from outside, patch one = 1" in said
     assert "entered operator 0 While" in said and "edited:\n0  While  tag=7" in said
     assert "no part of it: the patches one = 1, from the start" in said
     written = nets().NetDef()

@@ -192,7 +192,10 @@ def warn_unfed(session: Session) -> None:
         hint = near(name, session.history.initial)
         say(
             "warning: input %s has no value%s"
-            % (declared or name, "; " + hint if hint else "; feed it, or --input %s=FILE" % name)
+            % (
+                declared or name,
+                "; " + hint if hint else "; feed it, or --input %s=FILE, or --random-inputs SEED" % name,
+            )
         )
 
 

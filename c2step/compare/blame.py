@@ -23,6 +23,7 @@ from ..history import Output, Step
 from ..net import Operator, is_random
 from ..recording import Keep
 from ..references import Making, Reference
+from ..sizes import counted
 from ..stepper import Session, Stop
 from .absent import Absent
 from .alone import Alone
@@ -122,6 +123,11 @@ class Blame:
     about: Dict[str, Any] = field(default_factory=dict)
     outputs: Dict[str, str] = field(default_factory=dict)
     left_out: List[Dict[str, Any]] = field(default_factory=list)
+
+    def __repr__(self) -> str:
+        first = ", ORIGIN %s" % self.origins[0].operator if self.origins else ""
+        more = " and %d more" % (len(self.origins) - 1) if len(self.origins) > 1 else ""
+        return "<Blame of %s: %s%s%s>" % (counted(len(self.operators), "operator"), self.verdict, first, more)
 
     def _repr_html_(self) -> str:
         """The operators with their labels as a table, the origins first in its title, for notebooks."""

@@ -120,7 +120,7 @@ class Tally:
         for count, word in ((self.skipped, "skipped"), (self.missing, "missing")):
             parts.append("%d %s" % (count, word))
         if self.accepted:
-            parts.append("%d of those accepted" % self.accepted)
+            parts.append("%d of those by nature, with nothing to compare" % self.accepted)
         if self.aside:
             parts.append("%d without a golden value by nature" % self.aside)
         return "%s: %s" % (self.verdict, ", ".join(parts))

@@ -5,7 +5,7 @@ user of caffe2.python.workspace) and in a worker process that may die (`process.
 Values cross it as plain JSON, blobs as arrays or as files of a capture.
 """
 
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 if TYPE_CHECKING:  # workers are started from here before anything heavy is loaded
     import numpy as np
@@ -13,11 +13,20 @@ if TYPE_CHECKING:  # workers are started from here before anything heavy is load
     from ..blob import Blob, BlobSummary
     from ..progress import Progress
 
-__all__ = ["Change", "Event", "LargeEvent", "SmallEvent", "StepEvent", "Workspace"]
+__all__ = ["Change", "Event", "LargeEvent", "SmallEvent", "StepEvent", "Workspace", "changes_of"]
 
 Change = Tuple[str, str, Any]
 """One change of an operator: ("arg", name, value or None), ("input", position, blob), ("type" or "engine", "", word).
 """
+
+
+def changes_of(*changes: Union[Change, Mapping[str, Any]]) -> Tuple[Change, ...]:
+    """Changes as they are, and those of arguments for each mapping."""
+    found: List[Change] = []
+    for change in changes:
+        found += [("arg", name, value) for name, value in change.items()] if isinstance(change, Mapping) else [change]
+    return tuple(found)
+
 
 StepEvent = Dict[str, Any]
 """What running one operator gave: index, status, error, seconds, outputs (name, kind, dtype, shape, file, summary).

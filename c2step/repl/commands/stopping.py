@@ -62,7 +62,7 @@ def tbreak(context: Context, place: StopPlace) -> str:
 
 
 def _made(context: Context, place: StopPlace, temporary: bool) -> str:
-    made = context.session.set_break(place.where, temporary, place.condition)
+    made = context.session.set_break(place.where, temporary=temporary, condition=place.condition)
     return "%s %d %s" % (made.word, made.number, _place_text(made))
 
 

@@ -1,6 +1,6 @@
 """Commands that move through what has run, and tell where values came from."""
 
-from typing import List
+from typing import TYPE_CHECKING, List, Optional
 
 from ...errors import UsageError
 from ...net import is_random, is_stateful
@@ -10,6 +10,9 @@ from ..context import Context
 from ..registry import Result, command
 from ..telling import stopped
 from ..types import BlobName, BlobRef, Where, known_blob
+
+if TYPE_CHECKING:
+    from ...stepper import Session
 
 
 @command()
@@ -51,9 +54,16 @@ def who_wrote(context: Context, blob: BlobRef) -> str:
     return "nothing yet; it will be written by\n%s" % operator_line(ahead[0])
 
 
-def _past(context: Context, name: str) -> List[Past]:
-    session = context.session
-    return past_of(name, session.history, session.model, list(session.inputs), session.changes.of)
+def _past(context: Context, name: str, of: Optional["Session"] = None) -> List[Past]:
+    session = of or context.session
+    found = past_of(name, session.history, session.model, list(session.inputs), session.changes.of)
+    inside = next((each for each in context.frames.entered if each.session is session), None)
+    if inside is not None and found and not found[0].version:
+        outer = inside.outer
+        there = [past.how for past in _past(context, name, outer) if past.version == outer.version(name)]
+        how = "from outside, %s" % there[0] if there else "given to what is inside %s" % inside.operator
+        found[0] = Past(0, how)
+    return found
 
 
 @command("who-reads")
