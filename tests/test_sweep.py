@@ -22,6 +22,7 @@ from c2step.compare.tolerance import Tolerances
 from c2step.errors import C2StepError, CaptureError, ConversionError, InputError, UsageError, WorkerDied
 from c2step.recording import Keep
 from c2step.references.making import OnnxRuntime
+from c2step.sweeping.job import Job
 from reference_support import node, write_model
 from sweep_support import ENGINE, JOB, WORKER, below, write_digits
 
@@ -87,6 +88,22 @@ def test_two_jobs_of_which_processes_are_killed_give_the_same_report(digits, cnn
     assert found.report == undisturbed[0].report
     assert rows_of(tmp_path / "o") == rows_of(undisturbed[0].directory)
     assert not below(os.getpid(), "c2step")
+
+
+def test_what_is_still_written_while_it_is_taken_away_goes_too(tmp_path, monkeypatch):
+    (tmp_path / "golden").mkdir()
+    job, take_away = Job.__new__(Job), shutil.rmtree
+    job._folder, job._fast = str(tmp_path), ""
+
+    def meanwhile(path):
+        monkeypatch.undo()
+        take_away(path)
+        (tmp_path / "golden").mkdir()
+        raise OSError(39, "Directory not empty")
+
+    monkeypatch.setattr(shutil, "rmtree", meanwhile)
+    job._empty()
+    assert not list(tmp_path.iterdir())
 
 
 def test_the_report_is_about_all_inputs_and_labels_depend_on_them(undisturbed):

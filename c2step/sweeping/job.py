@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from typing import Any, Callable, Dict, NamedTuple, Optional, Sequence
 
 from .. import errors
@@ -204,11 +205,13 @@ class Job:
         self._empty()
 
     def _empty(self) -> None:
-        """What a killed process left."""
+        """Take away what a killed process left, whose own processes may write for a moment until they end, too."""
+        end = time.monotonic() + PATIENCE
         for folder in filter(None, (self._folder, self._fast)):
-            for name in os.listdir(folder):
-                path = os.path.join(folder, name)
-                shutil.rmtree(path) if os.path.isdir(path) else os.remove(path)
+            while os.listdir(folder) and time.monotonic() < end:
+                for path in [os.path.join(folder, name) for name in os.listdir(folder)]:
+                    with contextlib.suppress(OSError):
+                        shutil.rmtree(path) if os.path.isdir(path) else os.remove(path)
 
 
 def _result(message: Dict[str, Any]) -> Any:
