@@ -156,17 +156,14 @@ def blame(session: Session, reference: Union[str, Reference, Against], continue_
     """
     from .compare.against import Against
     from .compare.blame import blame as judged
-    from .compare.loading import undisturbed, unpatched
+    from .compare.loading import from_the_start
 
     golden = against(session, reference) if isinstance(reference, str) else reference
     rules = golden.tolerances if isinstance(golden, Against) else None
     values = golden.reference if isinstance(golden, Against) else golden
-    patches = ["left out: the patch %s" % patch for patch in session.changes.patches]
-    with undisturbed(session), unpatched(session):
-        session.restart()
+    with from_the_start(session) as left_out:
         found = judged(session, values, rules, continue_from_reference)
-    session.restart()
-    found.notes += patches
+    found.notes += left_out
     return found
 
 

@@ -386,9 +386,8 @@ def _plain_object(value: Dict[Any, Any]) -> Dict[str, Any]:
 def stop_text(stop: "Stop", net: Net, said: Sequence[str] = ()) -> str:
     """Why a run stopped: what ran, with every output, what went wrong, what else is said of it, and what comes next."""
     rows = [row for step in stop.steps[-SHOWN_STEPS:] for row in _step_rows(step)]
-    lacking = _lacking(stop)
-    if lacking:
-        rows[-1][-1] = "%s; %s" % (_printable(lacking), rows[-1][-1])
+    if stop.lacking:
+        rows[-1][-1] = "%s; %s" % (_printable(stop.lacking), rows[-1][-1])
     lines = table(rows, right=[1])
     hidden = len(stop.steps) - SHOWN_STEPS
     if hidden > 0:
@@ -432,21 +431,12 @@ def _reason_lines(stop: "Stop", net: Net) -> List[str]:
     return lines + ([_printable(first_line(detail))] if detail else [])
 
 
-def _lacking(stop: "Stop") -> str:
-    """What a failure's detail says in front of the error: which inputs have no value."""
-    error = stop.steps[-1].error if stop.steps else ""
-    said, mark, _ = stop.detail.partition("; " + error) if error else ("", "", "")
-    return said if mark and " has no value: " in said else ""
-
-
 def _without(detail: str, stop: "Stop") -> str:
     """The part of a stop's detail that its last row does not say already."""
     if not detail:
         return ""
     error = (stop.steps[-1].error if stop.steps else "") or ""
-    lacking = _lacking(stop)
-    detail = detail[len(lacking) + 2 :] if lacking else detail
-    for said in ("%s: " % stop.operator, error, error.partition(": ")[2]):
+    for said in (stop.lacking, "%s: " % stop.operator, error, error.partition(": ")[2]):
         if said and detail.startswith(said):
             detail = detail[len(said) :].lstrip("; ")
     return detail.strip()

@@ -28,7 +28,7 @@ class Stop:
     """Why a verb came back: step, breakpoint, until, end, failed, died, interrupted, timeout, full or start.
 
     `operator` is the next one, `steps` are those that this verb ran, `detail` says more where there is more,
-    `hits` are the numbers of the breakpoints.
+    `hits` are the numbers of the breakpoints, `lacking` says which inputs had no value; `detail` begins with that.
     """
 
     reason: str
@@ -37,6 +37,7 @@ class Stop:
     steps: Tuple[Step, ...] = ()
     detail: str = ""
     hits: Tuple[int, ...] = ()
+    lacking: str = ""
 
     def __repr__(self) -> str:
         detail = ", " + self.detail if self.detail else ""
@@ -301,13 +302,14 @@ class Runner:
         assert failure
         self.letters[failure.index] = "F"
         self._timeline.undo_attempt(failure.operator)
-        detail = "; ".join([*self._lacking(failure.operator), self._timeline.why_failed(failure)])
-        return self.stop("failed", steps + (failure,), detail)
+        lacking, why = self._lacking(failure.operator), self._timeline.why_failed(failure)
+        stop = self.stop("failed", steps + (failure,), "; ".join(filter(None, (lacking, why))))
+        return replace(stop, lacking=lacking)
 
-    def _lacking(self, op: Operator) -> List[str]:
-        """Why inputs have no value, which Caffe2 takes for a fault of its own."""
+    def _lacking(self, op: Operator) -> str:
+        """Why inputs have no value, which Caffe2 takes for a fault of its own; empty where all have one."""
         empty = dict.fromkeys(name for name in op.inputs if not self._timeline.has_been(name))
-        return ["%s has no value: %s" % (name, self._why_empty(name, op)) for name in empty]
+        return "; ".join(["%s has no value: %s" % (name, self._why_empty(name, op)) for name in empty])
 
     def _why_empty(self, name: str, op: Operator) -> str:
         makers = [other.index for other in self.net.operators[: op.index] if name in other.outputs]

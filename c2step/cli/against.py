@@ -5,10 +5,9 @@ from typing import Optional
 
 from ..compare.loading import begin_reference, make_reference
 from ..compare.tolerance import Tolerances
-from ..progress import Progress
 from ..references import Engine, Making, Reference
 from ..stepper import Session
-from .options import say, show_output
+from .options import progress_of, say, show_output
 
 __all__ = ["add_tolerances", "begin_reference_for", "reference_for", "tolerances", "tolerances_of"]
 
@@ -44,7 +43,7 @@ def reference_for(
     match: bool = True,
 ) -> Reference:
     """Make or open what `--against` names, and show how far it is; see `make_reference`."""
-    progress = session.workspace.watch or Progress()
+    progress = progress_of(session)
     with progress.over():
         return make_reference(session, spec, directory, name_map, engine_runtime, timeout, match,
                               progress.node, show_output)  # fmt: skip
@@ -54,7 +53,7 @@ def begin_reference_for(
     session: Session, options: argparse.Namespace, directory: str, spare: Optional[Engine] = None
 ) -> Making:
     """The same for what a command's options name, beside what the session does meanwhile; see `engine_ahead`."""
-    progress = (session.workspace.watch or Progress()).node
+    progress = progress_of(session).node
     return begin_reference(session, options.against, directory, options.names, options.engine_runtime,
                            options.timeout, True, progress, show_output, spare)  # fmt: skip
 

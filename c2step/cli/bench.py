@@ -18,6 +18,8 @@ from .options import add_session, opened, warn_unfed
 
 __all__ = ["add_arguments", "run"]
 
+_APART = 1.5  # how many times one figure may be another before they disagree
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `c2step bench`."""
@@ -43,17 +45,13 @@ def run(options: argparse.Namespace) -> int:
     return ExitStatus.OK
 
 
-_APART = 1.5
-
-
 def _lines(found: Bench) -> List[str]:
     head = ["index", "type", "blob", "min", "median", "spread", "share", "FLOP", "GFLOP/s"]
     rows = [head] + [_row(timing) for timing in found.operators]
-    total = sum(timing.median for timing in found.operators)
     lines = table(rows, right=(0, 3, 4, 5, 6, 7, 8)) + [
         "",
         "operators %s, the whole net %s, BenchmarkNet %s (%d runs)"
-        % (_seconds(total), _seconds(found.total), _seconds(found.caffe2), found.runs),
+        % (_seconds(found.sum), _seconds(found.total), _seconds(found.caffe2), found.runs),
     ]
     if found.apart > _APART:
         lines.append(

@@ -20,12 +20,11 @@ from ..compare.loading import engine_ahead
 from ..compare.truth import weigh
 from ..launch import default_keep
 from ..leftovers import scratch_folder
-from ..progress import Progress
 from ..references import Engine
 from ..render import blame_lines
 from ..stepper import Session
 from .against import add_tolerances, begin_reference_for, said, tolerances_of
-from .options import add_session, opened, say, warn_unfed
+from .options import add_session, opened, progress_of, say, warn_unfed
 
 __all__ = ["add_arguments", "run"]
 
@@ -74,7 +73,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _blamed(session: Session, options: argparse.Namespace, folder: str, spare: Optional[Engine]) -> Blame:
     rules = tolerances_of(session, options)
-    progress = session.workspace.watch or Progress()  # one line, whoever has something to show
+    progress = progress_of(session)
     kept = default_keep(os.path.join(session.capture_directory, ALONE)) if options.keep else None
     making = begin_reference_for(session, options, folder, spare)
     with progress.over(session.model.predict_net):

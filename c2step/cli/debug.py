@@ -22,7 +22,7 @@ from ..launch import default_keep, resume_session
 from ..leftovers import scratch_folder
 from ..model import BACKENDS
 from ..observing import Observer, observed
-from ..progress import Progress, watched
+from ..progress import watched
 from ..repl.environment import Environment
 from ..repl.loop import interact, load_ahead, run_commands, run_file
 from ..resuming import Checkpoints, last_left, read_saved
@@ -30,7 +30,7 @@ from ..scripting import ScriptWriter, opening
 from ..sizes import counted
 from ..stepper import Session
 from .against import add_tolerances, said, tolerances_of
-from .options import add_session, bytes_text, opened, parse_bytes, say, show_output, warn_unfed
+from .options import add_session, bytes_text, opened, parse_bytes, progress_of, say, show_output, warn_unfed
 
 __all__ = ["add_arguments", "run"]
 
@@ -169,7 +169,7 @@ def _absolute(word: str) -> str:
 def _against(session: Session, options: argparse.Namespace, folder: str, rules: Tolerances) -> Optional[Against]:
     if not options.against:
         return None
-    progress = session.workspace.watch or Progress()
+    progress = progress_of(session)
     with progress.over():
         found = load_against(
             session,

@@ -14,9 +14,8 @@ from typing import List, Tuple
 from ..budget import estimate
 from ..errors import C2StepError, ExitStatus, UsageError, near
 from ..history import Step
-from ..progress import Progress
 from ..stepper import Keep, Session, Stop
-from .options import add_session, bytes_text, opened, parse_bytes, say, warn_unfed
+from .options import add_session, bytes_text, opened, parse_bytes, progress_of, say, warn_unfed
 
 __all__ = ["add_arguments", "run"]
 
@@ -113,7 +112,7 @@ class _Progress:
         self.bytes = 0
         self._kept: List[Tuple[int, int]] = []  # by each operator: how many files, and bytes in them
         self._size = session.net_size
-        self._shown = session.workspace.watch or Progress()
+        self._shown = progress_of(session)
         session.on_step = self.step
 
     def step(self, step: Step) -> None:

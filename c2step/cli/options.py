@@ -9,7 +9,7 @@ from ..errors import UsageError
 from ..importer.inputs import Preprocess, parse_dims
 from ..launch import fed_spec, input_words, make_workspace, model_spec, open_on, read_fed
 from ..model import BACKENDS
-from ..progress import watched
+from ..progress import Progress, watched
 from ..sizes import parse_size
 from ..sizes import size_text as bytes_text
 from ..stepper import Keep, Session
@@ -23,6 +23,7 @@ __all__ = [
     "fed_spec_of",
     "opened",
     "parse_bytes",
+    "progress_of",
     "quietly_opened",
     "say",
     "spec_of",
@@ -160,6 +161,11 @@ def fed_spec_of(workspace: Workspace, spec: Dict[str, Any], options: argparse.Na
         return {}
     more = dims, options.random_inputs, options.as_float32, options.preprocess
     return fed_spec(read_fed(workspace, workspace.declare(spec), words, *more))
+
+
+def progress_of(session: Session) -> Progress:
+    """What a session shows while it waits for its worker: one line, whoever has something to say."""
+    return session.workspace.watch or Progress()
 
 
 def say_findings(found: Iterable[Dict[str, Any]], importing: str) -> None:

@@ -33,8 +33,8 @@ from .against import Against
 from .lockstep import run_elsewhere, run_imported
 from .tolerance import Tolerances
 
-__all__ = ["begin_reference", "engine_ahead", "load_against", "make_reference", "matched", "strange", "undisturbed",
-           "unpatched"]  # fmt: skip
+__all__ = ["begin_reference", "engine_ahead", "from_the_start", "load_against", "make_reference", "matched", "strange",
+           "undisturbed", "unpatched"]  # fmt: skip
 
 Progress = Callable[[int, int, str], None]
 
@@ -241,3 +241,16 @@ def unpatched(session: Session) -> Iterator[None]:
         yield
     finally:
         session.changes.patches = patches
+
+
+@contextmanager
+def from_the_start(session: Session) -> Iterator[List[str]]:
+    """Inside, the session stands at the start, undisturbed and unpatched, and so it does afterwards.
+
+    Gives what to say of the patches that are left out meanwhile.
+    """
+    left_out = ["left out: the patch %s" % patch for patch in session.changes.patches]
+    with undisturbed(session), unpatched(session):
+        session.restart()
+        yield left_out
+    session.restart()

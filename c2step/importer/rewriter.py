@@ -15,7 +15,8 @@ from c2step.importer.leftout import left_out, shortened
 from c2step.importer.ranks import ranks_forward
 from c2step.importer.values import Shape, Values
 
-__all__ = ["Applied", "CAFFE2", "NOT_REPAIRED", "OPEN", "Finding", "Node", "Rewriter", "Rule", "Unrepairable"]
+__all__ = ["Applied", "CAFFE2", "NOT_REPAIRED", "OPEN", "Finding", "Node", "NotFixed", "NotKnown", "Rewriter", "Rule",
+           "Unrepairable"]  # fmt: skip
 
 CAFFE2 = "caffe2"  # the domain of nodes that are Caffe2 operators already
 NOT_REPAIRED = "; not repaired: "  # between what is found and why no rule mends it
@@ -46,6 +47,14 @@ class Applied(NamedTuple):
 
 class Unrepairable(Exception):
     """A node that no Caffe2 operators can express, and why."""
+
+
+class NotKnown(Unrepairable):
+    """Nor can it be told how, since a shape is not known at import."""
+
+
+class NotFixed(Unrepairable):
+    """Nor can it be told how, since a value that Caffe2 wants fixed is not known at import."""
 
 
 class Node:
@@ -139,24 +148,24 @@ class Rewriter:
         return self.values.shape(name)
 
     def known(self, name: str) -> Tuple[int, ...]:
-        """The shape of a value; Unrepairable where it is not wholly known."""
+        """The shape of a value; NotKnown where it is not wholly known."""
         shape = self.shape(name)
         if shape is None or None in shape:
-            raise Unrepairable("the shape of %s is not known" % name)
+            raise NotKnown("the shape of %s is not known" % name)
         return tuple(d for d in shape if d is not None)
 
     def spatial(self, name: str) -> Tuple[int, ...]:
-        """The dimensions after batch and channels; Unrepairable where one of them is not known."""
+        """The dimensions after batch and channels; NotKnown where one of them is not known."""
         shape = self.shape(name)
         if shape is None or None in shape[2:]:
-            raise Unrepairable("height and width of %s are not known" % name)
+            raise NotKnown("height and width of %s are not known" % name)
         return tuple(d for d in shape[2:] if d is not None)
 
     def rank(self, name: str) -> int:
-        """The number of dimensions of a value; Unrepairable where it is not known."""
+        """The number of dimensions of a value; NotKnown where it is not known."""
         shape = self.shape(name)
         if shape is None:
-            raise Unrepairable("the rank of %s is not known" % name)
+            raise NotKnown("the rank of %s is not known" % name)
         return len(shape)
 
     def value(self, name: str) -> Optional[np.ndarray]:
@@ -174,7 +183,7 @@ class Rewriter:
         if value is None and name in self._graph_inputs and self.dtype(name) in ("int32", "int64"):
             raise Unrepairable("%s is an input of the model, Caffe2 wants it fixed: %s" % (what, OPEN))
         if value is None:
-            raise Unrepairable("%s is computed at run time, Caffe2 wants it fixed" % what)
+            raise NotFixed("%s is computed at run time, Caffe2 wants it fixed" % what)
         return value
 
     @property
@@ -322,7 +331,7 @@ class Rewriter:
         try:
             message = self._rule(node)
         except Unrepairable as error:
-            reason = self._with_remedy(str(error))
+            reason = self._with_remedy(error)
         if any(effect != "note" for _, effect, _ in self._found) and self._all_fixed(node):
             message = "its value is fixed by the model and the input shapes, so it is computed at import"
             self._roll_back(*mark)
@@ -332,12 +341,12 @@ class Rewriter:
             message = self._keep_original(node, reason)
         self._report(node, message or "", reason)
 
-    def _with_remedy(self, reason: str) -> str:
-        """What the user can do about what is not known, or not fixed, at import."""
+    def _with_remedy(self, error: Unrepairable) -> str:
+        """Why, and what the user can do about what is not known at import."""
         shapes = [self.shape(name) for name in self._graph_inputs]
-        if any(shape is None or None in shape for shape in shapes) and reason.endswith(("not known", "fixed")):
-            return "%s: %s" % (reason, OPEN)
-        return reason + ": it depends on the data" if reason.endswith("not known") else reason
+        if any(shape is None or None in shape for shape in shapes) and isinstance(error, (NotKnown, NotFixed)):
+            return "%s: %s" % (error, OPEN)
+        return "%s: it depends on the data" % error if isinstance(error, NotKnown) else str(error)
 
     def _keep_original(self, node: Node, reason: str) -> Optional[str]:
         self.keep(node.proto)

@@ -226,10 +226,11 @@ class LocalWorkspace(Workspace):
                 op = self._operators.get(index) or self._operator(index)
                 event = self._step(index, op, tick, watching)
                 on_events([event])
-                if isinstance(event, dict) and event["status"] != "ok":
-                    return self._done("full" if event["status"] == "full" else "failed")
-                if isinstance(event, dict) and "disk" in event:
-                    return self._done("stopped")
+                if isinstance(event, dict):
+                    if event["status"] != "ok":
+                        return self._done("full" if event["status"] == "full" else "failed")
+                    if "disk" in event:
+                        return self._done("stopped")
                 if watching.replacing:
                     self._replace(watching.replacing.get(str(index), ()))
                 if watching.judging.any and watching.judging.hit(index, op, event):

@@ -10,7 +10,7 @@ from typing import Any, List, Optional
 
 import numpy as np
 
-from ..rewriter import Node, Rewriter, Unrepairable
+from ..rewriter import Node, NotKnown, Rewriter, Unrepairable
 from .building import (
     carrier,
     cast,
@@ -193,7 +193,7 @@ def split_sizes(node: Node, g: Rewriter) -> Optional[str]:
     g.rank(node.input(0))
     if sizes is None:
         if size is None:
-            raise Unrepairable("the dimension to split is not known")
+            raise NotKnown("the dimension to split is not known")
         part = -(-size // count)
         sizes = [part] * (count - 1) + [size - part * (count - 1)]
     split(g, node.input(0), [int(s) for s in sizes], axis, node.outputs)

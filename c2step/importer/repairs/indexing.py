@@ -9,7 +9,7 @@ from typing import List, Optional, Tuple
 
 import numpy as np
 
-from ..rewriter import Node, Rewriter, Unrepairable
+from ..rewriter import Node, NotKnown, Rewriter
 from .building import cast, copy, expand_dims, gather, reshape, slice_axis, take, transpose, wrap_indices
 
 __all__ = ["RULES", "flat_indices", "row_numbers"]
@@ -83,7 +83,7 @@ def _slice_one(g: Rewriter, x: str, axis: int, start: int, end: int, step: int) 
             return x if (first, last) == (0, size) else slice_axis(g, x, axis, first, max(first, last))
         return take(g, x, np.arange(first, last, step), axis)
     if step != 1 or start < 0:
-        raise Unrepairable("dimension %d of %s is not known" % (axis, x))
+        raise NotKnown("dimension %d of %s is not known" % (axis, x))
     if end >= (1 << 31) - 1:
         end = -1
     elif end < 0:
@@ -125,7 +125,7 @@ def gather_axis(node: Node, g: Rewriter) -> Optional[str]:
     if size is not None and not (places is not None and not negative):
         indices = wrap_indices(g, indices, size)
     elif negative:
-        raise Unrepairable("a negative index has no place: dimension %d of %s is not known" % (axis, x))
+        raise NotKnown("a negative index has no place: dimension %d of %s is not known" % (axis, x))
     elif axis in (0, 1) and places is None:
         return None
     gather(g, x, indices, axis, node.out)

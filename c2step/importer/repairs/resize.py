@@ -10,7 +10,7 @@ from typing import Callable, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
-from ..rewriter import Node, Rewriter, Unrepairable
+from ..rewriter import Node, NotFixed, NotKnown, Rewriter, Unrepairable
 from .building import carrier, cast, copy, take
 from .pooling import along
 
@@ -73,7 +73,7 @@ def resize(node: Node, g: Rewriter) -> Optional[str]:
             return "ResizeNearest by %s" % factors[2:]
     shape = _known(g, node.input(0))
     if sizes is None and (scales_value is None or scales_value.size == 0):
-        raise Unrepairable("the scales or sizes are computed at run time, Caffe2 wants them fixed")
+        raise NotFixed("the scales or sizes are computed at run time, Caffe2 wants them fixed")
     axes = _wanted_axes(node, g, shape, scales_value, sizes)
     if mode == "nearest" and sizes is not None and [a.new % a.old for a in axes] == [0] * len(axes) and len(shape) == 4:
         factors = [a.new / a.old for a in axes]
@@ -127,7 +127,7 @@ def _axes(
     axes = []
     for i, old in enumerate(shape):
         if old < 0 and (sizes is not None or scales[i] != 1):
-            raise Unrepairable("dimension %d of the image is not known" % i)
+            raise NotKnown("dimension %d of the image is not known" % i)
         new = int(sizes[i]) if sizes is not None else int(np.floor(old * np.float32(scales[i])))
         part = (float(roi[i]), float(roi[i + len(shape)])) if roi is not None else (0.0, 1.0)
         axes.append(_Axis(old, new, float(scales[i]), part))

@@ -4,7 +4,7 @@ from typing import List, Optional
 
 from ...compare.against import Against
 from ...compare.blame import blame as judge
-from ...compare.loading import load_against, undisturbed, unpatched
+from ...compare.loading import from_the_start, load_against
 from ...compare.proof import prove as replace_each
 from ...errors import ExitStatus
 from ...render import blame_lines, next_line, quote
@@ -53,12 +53,9 @@ def blame(context: Context, *, continue_from_reference: bool = False, prove: boo
     """
     session = context.session
     against = context.loaded()
-    notes = ["left out: the patch %s" % patch for patch in session.changes.patches]
-    with undisturbed(session), unpatched(session):
-        session.restart()
+    with from_the_start(session) as left_out:
         found = judge(session, against.reference, against.tolerances, continue_from_reference)
         if prove:
             replace_each(session, against.reference, found, against.tolerances)
-    session.restart()
-    lines = notes + blame_lines(found.to_json()) + [next_line(context.net, session.position)]
+    lines = left_out + blame_lines(found.to_json()) + [next_line(context.net, session.position)]
     return Result("\n".join(lines), status=STATUSES[found.verdict] or ExitStatus.OK)
