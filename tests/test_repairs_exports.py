@@ -199,6 +199,16 @@ def test_convert_takes_inputs_for_what_the_model_leaves_open_where_no_name_says_
     np.testing.assert_allclose(found["y"], run_onnxruntime(model, {"x": x})[0], rtol=1e-5, atol=1e-6)
 
 
+def test_a_mode_that_nobody_knows_is_not_a_matter_of_sizes(tmp_path, capsys):
+    weights = {"s": np.array([1, 1, 2, 2], np.float32)}
+    resize = node("Resize", ["x", "", "s"], ["y"], mode="linear", coordinate_transformation_mode="odd")
+    model = model_of([resize], {"x": rand(1, 2, 3, 4)}, ["y"], 13, weights)
+    model.graph.input[0].type.tensor_type.shape.dim[0].Clear()
+    onnx.save(model, str(tmp_path / "m.onnx"))
+    assert cli.main(["lint", str(tmp_path / "m.onnx")]) == ExitStatus.DIFFERS
+    assert "coordinate_transformation_mode odd is not known\n" in capsys.readouterr().out
+
+
 def test_a_dropout_that_trains_says_what_to_do():
     nodes, weights = [node("Dropout", ["x", "r", "t"], ["y"], seed=3)], {"r": rand(), "t": np.array(True)}
     model = model_of(nodes, {"x": rand(2, 3)}, ["y"], 13, weights)
